@@ -1,0 +1,2 @@
+//! Language models that stream inside the browser.
+#![deny(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Automation of this repository; `cargo xtask help` lists the commands.
+fn main() {}
