@@ -1,0 +1,272 @@
+//! The [`Backend`] trait: what a forward pass asks of the hardware.
+//!
+//! The trait is shaped for a plan that is recorded once and replayed, not for operations that
+//! return tensors. Operations are fused steps that read and write named [`Slot`]s of an arena
+//! that the backend owns. Positions, lengths, block tables and token ids live in the backend's
+//! own step state, which [`Backend::begin`] fills; no operation takes a position by value. A
+//! backend that replays answers [`Recording::Replay`] for a shape it has already recorded; one
+//! that computes at once (the CPU) answers [`Recording::Needed`] every time and executes while
+//! the forward pass records.
+//!
+//! Only [`Backend::submit`] and the reads are asynchronous, and nothing here asks for `Send`:
+//! a GPU's objects in a browser are bound to their thread.
+//!
+//! Shape letters: `T` rows (tokens) in this pass, `S` positions in the KV cache, `C` hidden
+//! size, `F` intermediate size, `H` query heads, `G` KV heads, `D` head size, `V` vocabulary,
+//! `L` layers. `[T, H, D]` is row-major, its last letter contiguous.
+
+pub mod cpu;
+mod error;
+pub mod ops;
+pub mod reference;
+mod sampling;
+
+pub use error::BackendError;
+pub use sampling::{SampleParams, Sampled, sample};
+
+use crate::gguf::GgmlType;
+use ops::{
+    Attention, DownResidual, Embed, LmHead, NormGateUpAct, NormQkv, OutResidual, QkRopeAppend,
+};
+
+/// A weight matrix `[N, K]` of the backend; rows may come from several tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MatrixId(pub usize);
+
+/// A vector of f32 (norm gains, biases) of the backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VectorId(pub usize);
+
+/// A table of rotary frequencies of the backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RopeId(pub usize);
+
+/// A block of the KV cache: [`ModelShape::block_tokens`] positions of every layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BlockId(pub usize);
+
+/// Where a sampled token id waits to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TokenSlot(pub usize);
+
+/// The named activations of one pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Slot {
+    /// Residual stream, `[T, C]`.
+    Residual,
+    /// Projected queries, keys and values, `[T, (H + 2 G) D]`.
+    Qkv,
+    /// Attention's output before its projection, `[T, H D]`.
+    Attended,
+    /// Gated activations, `[T, F]`.
+    Activated,
+    /// Logits, `[1, V]` or `[T, V]` as [`Outputs`] says.
+    Logits,
+}
+
+/// Sizes that a backend needs for its arena and its KV blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModelShape {
+    /// `L`.
+    pub num_layers: usize,
+    /// `C`.
+    pub hidden_size: usize,
+    /// `F`.
+    pub intermediate_size: usize,
+    /// `V`, rows of the output matrix.
+    pub vocab_size: usize,
+    /// Heads of every layer.
+    pub heads: ops::HeadShape,
+    /// The most rows of one pass, `T`.
+    pub max_rows: usize,
+    /// Positions of one KV block.
+    pub block_tokens: usize,
+}
+
+/// One tensor's rows inside a matrix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartSpec {
+    /// GGUF tensor name.
+    pub name: String,
+    /// Rows that it contributes.
+    pub rows: usize,
+}
+
+/// A matrix to be created: its parts are stacked by rows in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MatrixSpec {
+    /// `K`, elements of a row.
+    pub cols: usize,
+    /// Row groups; each may have a quantization of its own.
+    pub parts: Vec<PartSpec>,
+}
+
+/// Which rotary pairs a head uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RopeKind {
+    /// Elements `2 i` and `2 i + 1` form a pair (GGUF files of the Llama family).
+    Interleaved,
+    /// Elements `i` and `i + n / 2` form a pair (NeoX order).
+    Halves,
+}
+
+/// Rotary position embedding of the first `2 * frequencies.len()` elements of each head.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RopeSpec {
+    /// How elements pair up.
+    pub kind: RopeKind,
+    /// Angle per position of each pair, radians; scaling is already in it.
+    pub frequencies: Vec<f32>,
+    /// Factor on both sine and cosine, 1 unless the scaling method asks for more.
+    pub magnitude: f32,
+}
+
+/// The rows that one sequence adds in a pass.
+#[derive(Clone, Copy, Debug)]
+pub struct SequenceStep<'a> {
+    /// Rows of this sequence, 1 in decode.
+    pub rows: usize,
+    /// Position of its first row: the tokens already cached.
+    pub position: usize,
+    /// Its block table, long enough for `position + rows`.
+    pub blocks: &'a [BlockId],
+}
+
+/// Where a pass takes its token ids from.
+#[derive(Clone, Copy, Debug)]
+pub enum TokenSource<'a> {
+    /// Ids that the host knows, one a row.
+    Ids(&'a [u32]),
+    /// The id that an earlier pass sampled into this slot: it need not visit the host.
+    Sampled(TokenSlot),
+}
+
+/// Which rows of a pass get logits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outputs {
+    /// None: a prefill chunk that is not the last.
+    Nothing,
+    /// The last row only.
+    LastRow,
+    /// Every row: scoring and verification.
+    AllRows,
+}
+
+/// One pass over the model.
+#[derive(Clone, Copy, Debug)]
+pub struct Step<'a> {
+    /// Token ids of all rows.
+    pub tokens: TokenSource<'a>,
+    /// Sequences in row order.
+    pub sequences: &'a [SequenceStep<'a>],
+    /// Rows that need logits.
+    pub outputs: Outputs,
+}
+
+/// What [`Backend::begin`] wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recording {
+    /// The forward pass has to issue its operations.
+    Needed,
+    /// This shape is recorded already; only `submit` is left to do.
+    Replay,
+}
+
+/// Bytes that a backend holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackendMemory {
+    /// Weights as the backend keeps them.
+    pub weights_bytes: u64,
+    /// KV blocks allocated so far.
+    pub kv_cache_bytes: u64,
+    /// Arena and temporary buffers.
+    pub scratch_bytes: u64,
+}
+
+/// Hardware that runs a decoder-only transformer.
+///
+/// Life: create matrices and vectors, write their rows as bytes arrive, [`prepare`] once, then
+/// any number of passes `begin` → operations (if asked for) → `submit` → reads.
+///
+/// # Errors
+/// Every method returns [`BackendError`]: a shape that does not fit names the operation and
+/// both shapes; memory that cannot be had names its size; a lost device says so.
+///
+/// [`prepare`]: Backend::prepare
+#[expect(
+    async_fn_in_trait,
+    reason = "callers run on the thread that owns the device; no Send bound is wanted"
+)]
+#[expect(clippy::missing_errors_doc, reason = "the trait's documentation covers all methods")]
+pub trait Backend {
+    /// Creates a matrix without contents.
+    fn create_matrix(&mut self, spec: &MatrixSpec) -> Result<MatrixId, BackendError>;
+    /// Writes whole rows `first_row ..` of one part from GGUF blocks, at most 16 MiB a call.
+    /// All rows of a part have one type.
+    fn write_rows(
+        &mut self,
+        matrix: MatrixId,
+        part: usize,
+        ggml_type: GgmlType,
+        first_row: usize,
+        blocks: &[u8],
+    ) -> Result<(), BackendError>;
+    /// Creates a vector.
+    fn create_vector(&mut self, values: &[f32]) -> Result<VectorId, BackendError>;
+    /// Creates a table of rotary frequencies.
+    fn create_rope(&mut self, spec: &RopeSpec) -> Result<RopeId, BackendError>;
+    /// Sizes the arena; called once, after all weights.
+    fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError>;
+
+    /// Takes a KV block; its contents are undefined.
+    fn allocate_block(&mut self) -> Result<BlockId, BackendError>;
+    /// Gives a KV block back.
+    fn release_block(&mut self, block: BlockId);
+
+    /// Fills the step state and says whether operations have to be issued.
+    fn begin(&mut self, step: &Step<'_>) -> Result<Recording, BackendError>;
+    /// Gathers embedding rows of the step's token ids: → `out [T, C]`.
+    fn embed(&mut self, op: &Embed, out: Slot) -> Result<(), BackendError>;
+    /// Normalizes and projects: `x [T, C]` → `out [T, (H + 2 G) D]`.
+    fn norm_qkv(&mut self, x: Slot, op: &NormQkv, out: Slot) -> Result<(), BackendError>;
+    /// Rotates queries in place, rotates keys and appends keys and values to the KV cache:
+    /// `qkv [T, (H + 2 G) D]`.
+    fn qk_rope_append(&mut self, qkv: Slot, op: &QkRopeAppend) -> Result<(), BackendError>;
+    /// Causal attention over the sequence's cache: queries of `qkv` → `out [T, H D]`.
+    fn attention(&mut self, qkv: Slot, op: &Attention, out: Slot) -> Result<(), BackendError>;
+    /// Projects and adds: `x [T, H D]`, `residual [T, C]`.
+    fn out_residual(
+        &mut self,
+        x: Slot,
+        op: &OutResidual,
+        residual: Slot,
+    ) -> Result<(), BackendError>;
+    /// Normalizes, projects to gate and up, activates: `x [T, C]` → `out [T, F]`.
+    fn norm_gate_up_act(
+        &mut self,
+        x: Slot,
+        op: &NormGateUpAct,
+        out: Slot,
+    ) -> Result<(), BackendError>;
+    /// Projects and adds: `x [T, F]`, `residual [T, C]`.
+    fn down_residual(
+        &mut self,
+        x: Slot,
+        op: &DownResidual,
+        residual: Slot,
+    ) -> Result<(), BackendError>;
+    /// Normalizes and projects the rows that [`Step::outputs`] names to logits.
+    fn lm_head(&mut self, x: Slot, op: &LmHead, out: Slot) -> Result<(), BackendError>;
+    /// Chooses the next token from the last row of `logits`.
+    fn sample(&mut self, logits: Slot, params: &SampleParams) -> Result<TokenSlot, BackendError>;
+
+    /// Runs what was recorded.
+    async fn submit(&mut self) -> Result<(), BackendError>;
+    /// Reads a sampled token.
+    async fn read_token(&mut self, slot: TokenSlot) -> Result<Sampled, BackendError>;
+    /// Reads the logits of the last pass, `[rows, V]`.
+    async fn read_logits(&mut self) -> Result<&[f32], BackendError>;
+
+    /// Bytes held now.
+    fn memory(&self) -> BackendMemory;
+}
