@@ -22,7 +22,7 @@ pub mod reference;
 mod sampling;
 
 pub use error::BackendError;
-pub use sampling::{SampleParams, Sampled, sample};
+pub use sampling::{SampleParams, Sampled, arg_max, log_sum_exp, sample};
 
 use crate::gguf::GgmlType;
 use ops::{

@@ -1,0 +1,18 @@
+//! A decoder-only transformer, described once and driven by metadata.
+//!
+//! In: a GGUF header and tensor rows. Out: operations on a [`Backend`](crate::backend::Backend).
+//! Refuses: architectures it does not know, hyperparameters that make no sense, tensors that
+//! are missing, unknown or of the wrong shape. It never asks which backend it runs on.
+
+mod architecture;
+mod config;
+mod error;
+mod forward;
+mod rope;
+mod weights;
+
+pub use architecture::Architecture;
+pub use config::Config;
+pub use error::ModelError;
+pub use forward::forward;
+pub use weights::{LayerWeights, WeightLoader, Weights};

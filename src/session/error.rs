@@ -1,0 +1,94 @@
+//! What a session can refuse.
+
+use crate::backend::BackendError;
+use crate::gguf::GgufError;
+use crate::model::ModelError;
+use crate::tokenizer::{TemplateError, TokenizerError};
+
+/// Failure of loading, generating or scoring.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// An option outside its limits.
+    #[error("option {name:?} is {value}; it must be {limit}")]
+    InvalidOption {
+        /// Option as the caller spells it.
+        name: String,
+        /// Its value.
+        value: String,
+        /// What is allowed.
+        limit: String,
+    },
+    /// An option that does not exist.
+    #[error("there is no option {name:?}; options: {known}")]
+    UnknownOption {
+        /// Option as the caller spells it.
+        name: String,
+        /// Options that exist.
+        known: String,
+    },
+    /// A prompt longer than the context.
+    #[error(
+        "the prompt has {prompt_tokens} tokens, the context {context_length}; \
+         shorten the prompt or load the model with a larger contextLength"
+    )]
+    ContextFull {
+        /// Tokens of the prompt.
+        prompt_tokens: usize,
+        /// Positions of the KV cache.
+        context_length: usize,
+    },
+    /// Nothing to continue.
+    #[error("the prompt has no tokens; give at least one character")]
+    EmptyPrompt,
+    /// A token id outside the vocabulary.
+    #[error("token id {id} is outside the vocabulary of {vocab_size}")]
+    TokenId {
+        /// The id.
+        id: u32,
+        /// Tokens of the vocabulary.
+        vocab_size: usize,
+    },
+    /// Messages for a model that has no chat template.
+    #[error("this model file has no chat template; pass the prompt as a string instead")]
+    NoChatTemplate,
+    /// A broken promise inside this library.
+    #[error("{0}")]
+    Internal(&'static str),
+    /// The file.
+    #[error(transparent)]
+    Gguf(#[from] GgufError),
+    /// The model's description or weights.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The backend.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    /// The tokenizer.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// The chat template.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+}
+
+impl SessionError {
+    /// The kebab-case code of the public interface.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::ContextFull { .. } => "context-full",
+            Self::InvalidOption { .. }
+            | Self::UnknownOption { .. }
+            | Self::EmptyPrompt
+            | Self::TokenId { .. }
+            | Self::NoChatTemplate => "invalid-option",
+            Self::Internal(_) => "internal",
+            Self::Gguf(error) => error.code(),
+            Self::Model(error) => error.code(),
+            Self::Backend(error) => error.code(),
+            Self::Tokenizer(error) => error.code(),
+            Self::Template(error) => error.code(),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! From a prompt to tokens: prefill, decode, finished with a reason.
+//!
+//! A [`Session`] owns a model on a backend and one KV cache; [`Generation`]s take turns on it.
+//! A generation holds its own ids, so that one whose cache was lost to another prefills again
+//! by itself. Each [`Session::advance`] is one bounded piece of work: a prefill chunk or a
+//! decode step.
+
+mod error;
+mod generation;
+mod kv_cache;
+mod load;
+mod options;
+mod pacer;
+mod random;
+mod score;
+mod stop;
+
+pub use error::SessionError;
+pub use generation::{Generation, Progress, Token};
+pub use load::{LoadOptions, Loader};
+pub use options::{GenerateOptions, Input};
+pub use score::{ScoreJob, ScoreProgress, ScoreResult};
+
+use std::rc::Rc;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::backend::{
+    Backend, BackendMemory, Outputs, Recording, SampleParams, Sampled, SequenceStep, Slot, Step,
+    TokenSource,
+};
+use crate::measure::Clock;
+use crate::model::{Config, Weights, forward};
+use crate::tokenizer::{ChatMessage, ChatTemplate, Segment, TemplateOptions, Tokenizer};
+use kv_cache::KvCache;
+use pacer::Pacer;
+
+/// Positions of one KV block: large enough that attention runs over long contiguous pieces,
+/// small enough that a short chat takes little memory.
+const BLOCK_TOKENS: usize = 256;
+
+/// The most rows of one pass.
+const MAX_ROWS: usize = 128;
+
+/// Rows of a scoring pass: each row costs a whole vocabulary of logits.
+const MAX_SCORED_ROWS: usize = 16;
+
+/// What a loaded model says of itself.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelDescription {
+    /// `general.name`.
+    pub name: String,
+    /// `general.architecture`.
+    pub architecture: String,
+    /// The quantization of most of the weights' bytes, as ggml spells it.
+    pub quantization: String,
+    /// Elements of all tensors.
+    pub parameters: u64,
+    /// Positions of the KV cache.
+    pub context_length: usize,
+}
+
+/// A model that is ready to generate.
+pub struct Session<B: Backend> {
+    backend: B,
+    config: Config,
+    weights: Weights,
+    description: ModelDescription,
+    tokenizer: Tokenizer,
+    template: Option<ChatTemplate>,
+    kv: KvCache,
+    pacer: Pacer,
+    clock: Rc<dyn Clock>,
+}
+
+impl<B: Backend> Session<B> {
+    /// What the model is.
+    #[must_use]
+    pub fn description(&self) -> &ModelDescription {
+        &self.description
+    }
+
+    /// The tokenizer of the file.
+    #[must_use]
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// Bytes that the backend holds.
+    #[must_use]
+    pub fn memory(&self) -> BackendMemory {
+        self.backend.memory()
+    }
+
+    /// Renders messages through the file's chat template, ready for an answer.
+    ///
+    /// # Errors
+    /// [`SessionError::NoChatTemplate`] where the file has none, or the template's own.
+    pub fn apply_chat_template(
+        &self,
+        messages: &[ChatMessage],
+        options: &TemplateOptions,
+    ) -> Result<Vec<Segment>, SessionError> {
+        let template = self.template.as_ref().ok_or(SessionError::NoChatTemplate)?;
+        Ok(template.render_segments(messages, options)?)
+    }
+
+    /// Token ids of an input: raw text with the file's BOS and EOS rules, or messages through
+    /// the chat template.
+    ///
+    /// # Errors
+    /// As [`apply_chat_template`](Self::apply_chat_template), or the tokenizer's.
+    pub fn prompt_ids(
+        &self,
+        input: &Input,
+        variables: &Map<String, Value>,
+        now: &crate::tokenizer::Now,
+    ) -> Result<Vec<u32>, SessionError> {
+        match input {
+            Input::Raw(text) => Ok(self.tokenizer.encode_prompt(text)?),
+            Input::Chat(messages) => {
+                let options = TemplateOptions {
+                    add_generation_prompt: true,
+                    variables: variables.clone(),
+                    now: *now,
+                };
+                let segments = self.apply_chat_template(messages, &options)?;
+                Ok(self.tokenizer.encode_segments(&segments)?)
+            }
+        }
+    }
+
+    /// Starts a generation; no work is done before it is advanced.
+    ///
+    /// # Errors
+    /// [`SessionError::EmptyPrompt`], [`SessionError::ContextFull`], [`SessionError::TokenId`].
+    pub fn generation(
+        &self,
+        prompt: Vec<u32>,
+        options: GenerateOptions,
+    ) -> Result<Generation, SessionError> {
+        self.check_ids(&prompt)?;
+        Ok(Generation::new(prompt, options, self.kv.capacity(), self.clock.now_ms()))
+    }
+
+    /// Does one bounded piece of a generation's work.
+    ///
+    /// # Errors
+    /// The backend's. Tokens already returned stay valid, and so does the cache.
+    pub async fn advance(&mut self, generation: &mut Generation) -> Result<Progress, SessionError> {
+        if generation.is_finished() {
+            return Ok(Progress::Finished);
+        }
+        let kept = self.kv.align(generation.ids(), &mut self.backend);
+        generation.work_starts(self.clock.now_ms(), kept);
+        let pending = generation.ids().len() - kept;
+        let rows = if pending == 1 { 1 } else { self.pacer.rows().min(pending) };
+        let started_ms = self.clock.now_ms();
+        let new = generation.ids()[kept..kept + rows].to_vec();
+        if rows < pending {
+            self.pass(&new, Outputs::Nothing, None).await?;
+            self.pacer.record(rows, self.clock.now_ms() - started_ms);
+            let (done, total) = (kept + rows, generation.ids().len());
+            return Ok(Progress::Prefilled { done, total });
+        }
+        let params = generation.sample_params();
+        let sampled = self
+            .pass(&new, Outputs::LastRow, Some(&params))
+            .await?
+            .ok_or(SessionError::Internal("a sampling pass returned no token"))?;
+        if pending > 1 {
+            self.pacer.record(rows, self.clock.now_ms() - started_ms);
+        }
+        let now_ms = self.clock.now_ms();
+        Ok(Progress::Token(generation.accept(&sampled, &self.tokenizer, now_ms)))
+    }
+
+    /// One pass over new ids at the cache's end.
+    async fn pass(
+        &mut self,
+        ids: &[u32],
+        outputs: Outputs,
+        sample: Option<&SampleParams>,
+    ) -> Result<Option<Sampled>, SessionError> {
+        self.kv.reserve(ids.len(), &mut self.backend)?;
+        let sequence = SequenceStep {
+            rows: ids.len(),
+            position: self.kv.len(),
+            blocks: self.kv.blocks(),
+        };
+        let step = Step { tokens: TokenSource::Ids(ids), sequences: &[sequence], outputs };
+        if self.backend.begin(&step)? == Recording::Needed {
+            forward(&self.config, &self.weights, &mut self.backend, outputs)?;
+        }
+        let slot = match sample {
+            Some(params) => Some(self.backend.sample(Slot::Logits, params)?),
+            None => None,
+        };
+        self.backend.submit().await?;
+        self.kv.append(ids);
+        match slot {
+            Some(slot) => Ok(Some(self.backend.read_token(slot).await?)),
+            None => Ok(None),
+        }
+    }
+
+    fn check_ids(&self, ids: &[u32]) -> Result<(), SessionError> {
+        if ids.is_empty() {
+            return Err(SessionError::EmptyPrompt);
+        }
+        let vocab_size = self.config.vocab_size;
+        if let Some(&id) = ids.iter().find(|&&id| id as usize >= vocab_size) {
+            return Err(SessionError::TokenId { id, vocab_size });
+        }
+        if ids.len() > self.kv.capacity() {
+            return Err(SessionError::ContextFull {
+                prompt_tokens: ids.len(),
+                context_length: self.kv.capacity(),
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! How many rows a prefill chunk takes, so that a stop is heard in time.
+
+/// A chunk aims at this much work, so that noise stays below the promised 100 ms.
+const TARGET_MS: f64 = 60.0;
+
+/// Sizes chunks from the time that earlier ones took. It starts at one row, because nothing
+/// is known of the device, and at most doubles, because the first measurements are cold.
+#[derive(Debug)]
+pub(super) struct Pacer {
+    rows: usize,
+    max_rows: usize,
+}
+
+impl Pacer {
+    pub(super) fn new(max_rows: usize) -> Self {
+        Self { rows: 1, max_rows }
+    }
+
+    /// Rows of the next chunk.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Notes that `rows` took `ms`.
+    pub(super) fn record(&mut self, rows: usize, ms: f64) {
+        // A clock too coarse to see the chunk says only that there is room for more.
+        let growth = if ms > 0.0 { TARGET_MS / ms } else { 2.0 };
+        #[expect(clippy::cast_precision_loss, reason = "rows are at most a few hundred")]
+        let fitting = rows as f64 * growth.min(2.0);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "positive, and at most twice a chunk's rows"
+        )]
+        let fitting = fitting as usize;
+        // A short last chunk must not shrink what longer ones have shown to fit.
+        let floor = if growth >= 1.0 { self.rows } else { 1 };
+        self.rows = fitting.max(floor).clamp(1, self.max_rows);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows per chunk after `chunks` chunks on a device that needs `fixed + each * rows` ms.
+    fn settled(fixed: f64, each: f64, chunks: usize) -> usize {
+        let mut pacer = Pacer::new(128);
+        for _ in 0..chunks {
+            let rows = pacer.rows();
+            pacer.record(rows, fixed + each * rows as f64);
+        }
+        pacer.rows()
+    }
+
+    #[test]
+    fn chunks_approach_the_target_time() {
+        assert_eq!(settled(0.0, 5.0, 12), 12);
+        assert_eq!(settled(0.0, 80.0, 12), 1);
+        assert_eq!(settled(0.0, 0.1, 12), 128);
+        let rows = settled(40.0, 1.0, 20);
+        assert!((15..=20).contains(&rows), "{rows}");
+    }
+
+    #[test]
+    fn a_short_last_chunk_does_not_shrink_the_next() {
+        let mut pacer = Pacer::new(128);
+        for _ in 0..8 {
+            pacer.record(pacer.rows(), pacer.rows() as f64 * 2.0);
+        }
+        let before = pacer.rows();
+        pacer.record(1, 2.0);
+        assert_eq!(pacer.rows(), before);
+    }
+
+    #[test]
+    fn a_slow_chunk_shrinks_the_next_below_it() {
+        let mut pacer = Pacer { rows: 64, max_rows: 128 };
+        pacer.record(64, 600.0);
+        assert_eq!(pacer.rows(), 6);
+    }
+}
