@@ -32,7 +32,9 @@ use crate::backend::{
 };
 use crate::measure::Clock;
 use crate::model::{Config, Weights, forward};
-use crate::tokenizer::{ChatMessage, ChatTemplate, Segment, TemplateOptions, Tokenizer};
+use crate::tokenizer::{
+    ChatMessage, ChatTemplate, Now, Segment, TemplateError, TemplateOptions, Tokenizer,
+};
 use kv_cache::KvCache;
 use pacer::Pacer;
 
@@ -69,7 +71,7 @@ pub struct Session<B: Backend> {
     weights: Weights,
     description: ModelDescription,
     tokenizer: Tokenizer,
-    template: Option<ChatTemplate>,
+    template: Option<Result<ChatTemplate, TemplateError>>,
     kv: KvCache,
     pacer: Pacer,
     clock: Rc<dyn Clock>,
@@ -104,6 +106,7 @@ impl<B: Backend> Session<B> {
         options: &TemplateOptions,
     ) -> Result<Vec<Segment>, SessionError> {
         let template = self.template.as_ref().ok_or(SessionError::NoChatTemplate)?;
+        let template = template.as_ref().map_err(Clone::clone)?;
         Ok(template.render_segments(messages, options)?)
     }
 
@@ -116,7 +119,7 @@ impl<B: Backend> Session<B> {
         &self,
         input: &Input,
         variables: &Map<String, Value>,
-        now: &crate::tokenizer::Now,
+        now: &Now,
     ) -> Result<Vec<u32>, SessionError> {
         match input {
             Input::Raw(text) => Ok(self.tokenizer.encode_prompt(text)?),

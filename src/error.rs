@@ -1,0 +1,49 @@
+//! The crate's error: one enum per stage, wrapped, with the code that the public interface
+//! promises.
+
+use crate::session::SessionError;
+
+/// Any failure of the library.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Loading, generating or scoring.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// A choice that this build does not have.
+    #[error("option {name:?} is {value:?}; this build has {known}")]
+    Choice {
+        /// Option as the caller spells it.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// Values that work.
+        known: &'static str,
+    },
+    /// A value of the wrong kind.
+    #[error("{name} must be {expected}")]
+    Kind {
+        /// Argument or option.
+        name: &'static str,
+        /// What is allowed.
+        expected: &'static str,
+    },
+    /// A job that has ended or never began.
+    #[error("there is no job {id} on this engine")]
+    NoSuchJob {
+        /// Its number.
+        id: u32,
+    },
+}
+
+impl Error {
+    /// The kebab-case code of the public interface.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Session(error) => error.code(),
+            Self::Choice { .. } | Self::Kind { .. } => "invalid-option",
+            Self::NoSuchJob { .. } => "internal",
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! From arriving bytes to a [`Session`]: the header gives the configuration, the tokenizer
+//! and the template; rows go to the backend as they come.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::error::SessionError;
+use super::kv_cache::KvCache;
+use super::options::invalid;
+use super::pacer::Pacer;
+use super::{BLOCK_TOKENS, MAX_ROWS, ModelDescription, Session};
+use crate::backend::Backend;
+use crate::gguf::{Header, Metadata, Reader, Sink, StringArray, TensorInfo};
+use crate::measure::Clock;
+use crate::model::{Config, ModelError, WeightLoader};
+use crate::tokenizer::{ChatTemplate, Strings, TemplateError, Tokenizer, Vocabulary};
+
+/// Context length where the caller names none and the model allows it.
+const DEFAULT_CONTEXT: usize = 4096;
+
+/// Choices of a load.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LoadOptions {
+    /// Positions of the KV cache; `None`: the model's, at most 4096.
+    pub context_length: Option<usize>,
+    /// Bytes of each file, in order, where they are known; one entry a file.
+    pub file_bytes: Vec<Option<u64>>,
+}
+
+/// Builds a session from the bytes of a GGUF file, or of its shards in order.
+pub struct Loader<B: Backend> {
+    reader: Reader,
+    sink: ModelSink<B>,
+    clock: Rc<dyn Clock>,
+}
+
+impl<B: Backend> Loader<B> {
+    /// Starts with an empty backend.
+    #[must_use]
+    pub fn new(backend: B, options: LoadOptions, clock: Rc<dyn Clock>) -> Self {
+        Self {
+            reader: Reader::new(&options.file_bytes),
+            sink: ModelSink { backend, options, parts: None, bytes_by_type: BTreeMap::new() },
+            clock,
+        }
+    }
+
+    /// Takes the next bytes of the current file.
+    ///
+    /// # Errors
+    /// What the file, the model or the backend refuses; the loader is of no use afterwards.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), SessionError> {
+        self.reader.push(bytes, &mut self.sink)
+    }
+
+    /// The current file is over; the next bytes belong to the next shard.
+    ///
+    /// # Errors
+    /// A truncated file.
+    pub fn end_file(&mut self) -> Result<(), SessionError> {
+        self.reader.end_file(&mut self.sink)
+    }
+
+    /// Bytes taken so far.
+    #[must_use]
+    pub fn received_bytes(&self) -> u64 {
+        self.reader.received_bytes()
+    }
+
+    /// Completes the model.
+    ///
+    /// # Errors
+    /// Missing files or tensors, or the backend's.
+    pub fn finish(self) -> Result<Session<B>, SessionError> {
+        self.reader.finish()?;
+        let ModelSink { mut backend, parts, bytes_by_type, .. } = self.sink;
+        let Parts { config, context_length, loader, tokenizer, template } =
+            parts.ok_or(SessionError::Internal("the reader finished without a header"))?;
+        let description = ModelDescription {
+            name: config.name.clone(),
+            architecture: config.architecture.name.to_owned(),
+            quantization: main_quantization(&bytes_by_type),
+            parameters: loader.parameters(),
+            context_length,
+        };
+        let weights = loader.finish(MAX_ROWS, BLOCK_TOKENS, &mut backend)?;
+        Ok(Session {
+            backend,
+            config,
+            weights,
+            description,
+            tokenizer,
+            template,
+            kv: KvCache::new(context_length, BLOCK_TOKENS),
+            pacer: Pacer::new(MAX_ROWS),
+            clock: self.clock,
+        })
+    }
+}
+
+/// What the first header gives.
+struct Parts {
+    config: Config,
+    context_length: usize,
+    loader: WeightLoader,
+    tokenizer: Tokenizer,
+    template: Option<Result<ChatTemplate, TemplateError>>,
+}
+
+/// Where the reader's findings go.
+struct ModelSink<B: Backend> {
+    backend: B,
+    options: LoadOptions,
+    parts: Option<Parts>,
+    bytes_by_type: BTreeMap<&'static str, u64>,
+}
+
+impl<B: Backend> Sink for ModelSink<B> {
+    type Error = SessionError;
+
+    fn header(&mut self, _shard: usize, header: &Header) -> Result<(), SessionError> {
+        if self.parts.is_none() {
+            self.parts = Some(self.first_header(&header.metadata)?);
+        }
+        let Some(parts) = &mut self.parts else { return Ok(()) };
+        parts.loader.header(header, &mut self.backend)?;
+        for tensor in &header.tensors {
+            let bytes = self.bytes_by_type.entry(tensor.ggml_type.name()).or_default();
+            *bytes = bytes.saturating_add(tensor.byte_len);
+        }
+        Ok(())
+    }
+
+    fn rows(
+        &mut self,
+        tensor: &TensorInfo,
+        first_row: u64,
+        blocks: &[u8],
+    ) -> Result<(), SessionError> {
+        let Some(parts) = &mut self.parts else {
+            return Err(SessionError::Internal("rows came before a header"));
+        };
+        Ok(parts.loader.rows(tensor, first_row, blocks, &mut self.backend)?)
+    }
+}
+
+impl<B: Backend> ModelSink<B> {
+    fn first_header(&mut self, metadata: &Metadata) -> Result<Parts, SessionError> {
+        let config = Config::from_metadata(metadata)?;
+        let context_length = context_length(&config, self.options.context_length)?;
+        let tokenizer = tokenizer(metadata)?;
+        let template = chat_template(metadata, &tokenizer)?;
+        let loader = WeightLoader::new(&config, &mut self.backend)?;
+        Ok(Parts { config, context_length, loader, tokenizer, template })
+    }
+}
+
+fn context_length(config: &Config, asked: Option<usize>) -> Result<usize, SessionError> {
+    let most = config.context_length;
+    match asked {
+        None => Ok(most.min(DEFAULT_CONTEXT)),
+        Some(asked) if (1..=most).contains(&asked) => Ok(asked),
+        Some(asked) => {
+            Err(invalid("contextLength", asked, format!("from 1 to the model's {most}")))
+        }
+    }
+}
+
+impl Strings for StringArray {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn get(&self, index: usize) -> Option<&[u8]> {
+        self.get(index)
+    }
+}
+
+/// Builds the tokenizer that `tokenizer.ggml.*` describes.
+fn tokenizer(metadata: &Metadata) -> Result<Tokenizer, SessionError> {
+    let key = |name: &str| format!("tokenizer.ggml.{name}");
+    let text = |name: &str| -> Result<String, ModelError> {
+        Ok(metadata.str(&key(name))?.unwrap_or_default().to_owned())
+    };
+    let id = |name: &str| metadata.u32(&key(name)).map_err(ModelError::from);
+    let flag = |name: &str| metadata.bool(&key(name)).map_err(ModelError::from);
+    let vocabulary = Vocabulary {
+        model: text("model")?,
+        pre: text("pre")?,
+        token_types: metadata.i32s(&key("token_type"))?.unwrap_or_default(),
+        bos: id("bos_token_id")?,
+        eos: id("eos_token_id")?,
+        eot: id("eot_token_id")?,
+        eom: id("eom_token_id")?,
+        unknown: id("unknown_token_id")?,
+        padding: id("padding_token_id")?,
+        add_bos: flag("add_bos_token")?,
+        add_eos: flag("add_eos_token")?,
+        add_space_prefix: flag("add_space_prefix")?,
+    };
+    let empty = StringArray::default();
+    let tokens = metadata.strings(&key("tokens"))?.unwrap_or(&empty);
+    let merges = metadata.strings(&key("merges"))?.unwrap_or(&empty);
+    Ok(Tokenizer::new(&vocabulary, tokens, merges)?)
+}
+
+/// The file's template. One that cannot be read is reported when it is used: raw prompts do
+/// not need it.
+fn chat_template(
+    metadata: &Metadata,
+    tokenizer: &Tokenizer,
+) -> Result<Option<Result<ChatTemplate, TemplateError>>, SessionError> {
+    let Some(source) = metadata.str("tokenizer.chat_template")? else { return Ok(None) };
+    let text = |id: Option<u32>| id.map(|id| tokenizer.decode(&[id])).unwrap_or_default();
+    let (bos, eos) = (text(tokenizer.bos()), text(tokenizer.eos()));
+    Ok(Some(ChatTemplate::new(source, &bos, &eos)))
+}
+
+/// The type that holds most bytes , which the matrices decide.
+fn main_quantization(bytes_by_type: &BTreeMap<&'static str, u64>) -> String {
+    let most = bytes_by_type.iter().max_by_key(|(_, bytes)| **bytes);
+    most.map(|(name, _)| (*name).to_owned()).unwrap_or_default()
+}

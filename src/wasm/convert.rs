@@ -1,0 +1,60 @@
+//! Values across the border.
+
+use serde::Serialize;
+use wasm_bindgen::JsValue;
+
+use crate::Error;
+use crate::session::SessionError;
+use crate::tokenizer::Now;
+
+/// A plain JavaScript value, with `null` for what is absent.
+pub(super) fn to_js<T: Serialize>(value: &T) -> Result<JsValue, JsValue> {
+    let serializer = serde_wasm_bindgen::Serializer::json_compatible();
+    value.serialize(&serializer).map_err(JsValue::from)
+}
+
+/// A plain JavaScript value as JSON; absent (`undefined`) gives `null`.
+pub(super) fn to_json(
+    value: JsValue,
+    name: &'static str,
+    expected: &'static str,
+) -> Result<serde_json::Value, JsValue> {
+    serde_wasm_bindgen::from_value(value).map_err(|_| throw(&Error::Kind { name, expected }))
+}
+
+/// An options object as JSON; absent gives an empty one.
+pub(super) fn to_options(
+    value: JsValue,
+    name: &'static str,
+) -> Result<serde_json::Map<String, serde_json::Value>, JsValue> {
+    let expected = "an object of plain values";
+    match to_json(value, name, expected)? {
+        serde_json::Value::Object(options) => Ok(options),
+        serde_json::Value::Null => Ok(serde_json::Map::new()),
+        _ => Err(throw(&Error::Kind { name, expected })),
+    }
+}
+
+/// An `Error` object with the failure's code.
+pub(super) fn throw(error: &Error) -> JsValue {
+    let thrown = js_sys::Error::new(&error.to_string());
+    let code = JsValue::from_str(error.code());
+    // Setting a property on a fresh object cannot fail.
+    let _ = js_sys::Reflect::set(&thrown, &JsValue::from_str("code"), &code);
+    thrown.into()
+}
+
+/// As [`throw`], for a session's failures.
+pub(super) fn throw_session(error: SessionError) -> JsValue {
+    throw(&Error::from(error))
+}
+
+/// The page's date and time, for templates that ask.
+pub(super) fn now() -> Now {
+    let date = js_sys::Date::new_0();
+    #[expect(clippy::cast_possible_truncation, reason = "offsets are whole minutes")]
+    Now {
+        unix_seconds: date.get_time() / 1000.0,
+        utc_offset_minutes: -date.get_timezone_offset() as i32,
+    }
+}

@@ -1,0 +1,286 @@
+//! A loaded model as the worker sees it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsCast, JsValue};
+
+use super::convert::{now, throw, throw_session, to_js, to_json, to_options};
+use super::loader::Choices;
+use crate::Error;
+use crate::backend::cpu::CpuBackend;
+use crate::measure::FinishReason;
+use crate::session::{
+    GenerateOptions, Generation, Input, ModelDescription, Progress, ScoreJob, ScoreProgress,
+    ScoreResult, Session, Token,
+};
+use crate::tokenizer::{ChatMessage, TemplateOptions};
+
+/// A model, its KV cache and the jobs on it.
+#[wasm_bindgen]
+pub struct Engine {
+    session: Session<CpuBackend>,
+    choices: Choices,
+    generations: BTreeMap<u32, Generation>,
+    scores: BTreeMap<u32, ScoreJob>,
+    next_id: u32,
+}
+
+/// `model.info`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Info<'a> {
+    #[serde(flatten)]
+    description: &'a ModelDescription,
+    backend: &'static str,
+    backend_reason: &'static str,
+    precision: &'static str,
+    threads: u32,
+    adapter: Option<&'static str>,
+    wasm_variant: &'static str,
+}
+
+/// `model.memory()`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Memory {
+    weights_bytes: u64,
+    kv_cache_bytes: u64,
+    scratch_bytes: u64,
+    wasm_heap_bytes: u64,
+}
+
+/// What [`Engine::step`] led to.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum StepResult {
+    Prefill { done: usize, total: usize },
+    Token { token: Token },
+    Finished,
+}
+
+/// What [`Engine::step_score`] led to.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ScoreStep {
+    Progress { done: usize, total: usize },
+    Result(ScoreResult),
+}
+
+impl Engine {
+    pub(super) fn new(session: Session<CpuBackend>, choices: Choices) -> Self {
+        Self {
+            session,
+            choices,
+            generations: BTreeMap::new(),
+            scores: BTreeMap::new(),
+            next_id: 0,
+        }
+    }
+
+    fn new_id(&mut self) -> u32 {
+        self.next_id = self.next_id.wrapping_add(1);
+        self.next_id
+    }
+}
+
+#[wasm_bindgen]
+impl Engine {
+    /// `model.info`.
+    ///
+    /// # Errors
+    /// None that a caller can provoke.
+    pub fn info(&self) -> Result<JsValue, JsValue> {
+        to_js(&Info {
+            description: self.session.description(),
+            backend: "cpu",
+            backend_reason: self.choices.backend_reason,
+            precision: self.choices.precision,
+            threads: 1,
+            adapter: None,
+            wasm_variant: if cfg!(target_feature = "simd128") { "simd128" } else { "scalar" },
+        })
+    }
+
+    /// `model.memory()`.
+    ///
+    /// # Errors
+    /// None that a caller can provoke.
+    pub fn memory(&self) -> Result<JsValue, JsValue> {
+        let held = self.session.memory();
+        let memory: js_sys::WebAssembly::Memory = wasm_bindgen::memory().unchecked_into();
+        let heap: js_sys::ArrayBuffer = memory.buffer().unchecked_into();
+        to_js(&Memory {
+            weights_bytes: held.weights_bytes,
+            kv_cache_bytes: held.kv_cache_bytes,
+            scratch_bytes: held.scratch_bytes,
+            wasm_heap_bytes: u64::from(heap.byte_length()),
+        })
+    }
+
+    /// Ids of a text; `special` lets special tokens' texts become their ids.
+    ///
+    /// # Errors
+    /// The tokenizer's.
+    pub fn tokenize(&self, text: &str, special: bool) -> Result<Vec<u32>, JsValue> {
+        let ids = self.session.tokenizer().encode(text, special);
+        ids.map_err(|error| throw_session(error.into()))
+    }
+
+    /// Text of ids, special tokens' texts included.
+    #[must_use]
+    pub fn detokenize(&self, ids: &[u32]) -> String {
+        self.session.tokenizer().decode(ids)
+    }
+
+    /// The prompt that messages become: `{ addGenerationPrompt?, variables? }`.
+    ///
+    /// # Errors
+    /// `invalid-option` for messages or options of the wrong kind, or without a template.
+    #[wasm_bindgen(js_name = applyChatTemplate)]
+    pub fn apply_chat_template(
+        &self,
+        messages: JsValue,
+        options: JsValue,
+    ) -> Result<String, JsValue> {
+        let messages = messages_from(messages)?;
+        let mut options = to_options(options, "template options")?;
+        let add_generation_prompt = match options.remove("addGenerationPrompt") {
+            None => true,
+            Some(value) => value.as_bool().ok_or_else(|| {
+                throw(&Error::Kind { name: "addGenerationPrompt", expected: "true or false" })
+            })?,
+        };
+        let options = TemplateOptions { add_generation_prompt, variables: options, now: now() };
+        let segments =
+            self.session.apply_chat_template(&messages, &options).map_err(throw_session)?;
+        Ok(segments.into_iter().map(|segment| segment.text).collect())
+    }
+
+    /// Starts a generation and returns its number; no work is done before it is stepped.
+    ///
+    /// # Errors
+    /// `invalid-option`, `context-full`.
+    pub fn start(&mut self, input: JsValue, options: JsValue) -> Result<u32, JsValue> {
+        let input = to_json(input, "input", "a string or an array of messages")?;
+        let input = Input::from_json(&input).map_err(throw_session)?;
+        let options = to_options(options, "generate options")?;
+        let mut options = GenerateOptions::from_json(&options).map_err(throw_session)?;
+        options.seed = options.seed.or_else(|| Some(random_seed()));
+        let prompt = self
+            .session
+            .prompt_ids(&input, &options.template_options, &now())
+            .map_err(throw_session)?;
+        let generation = self.session.generation(prompt, options).map_err(throw_session)?;
+        let id = self.new_id();
+        self.generations.insert(id, generation);
+        Ok(id)
+    }
+
+    /// Ids of a generation: its prompt, then its answer so far.
+    ///
+    /// # Errors
+    /// `internal` for a number that is not in use.
+    pub fn ids(&self, id: u32) -> Result<Vec<u32>, JsValue> {
+        let generation = self.generations.get(&id).ok_or_else(|| no_job(id))?;
+        Ok(generation.ids().to_vec())
+    }
+
+    /// One prefill chunk or one decode step.
+    ///
+    /// # Errors
+    /// The backend's, or `internal` for a number that is not in use.
+    pub async fn step(&mut self, id: u32) -> Result<JsValue, JsValue> {
+        let generation = self.generations.get_mut(&id).ok_or_else(|| no_job(id))?;
+        let progress = self.session.advance(generation).await.map_err(throw_session)?;
+        to_js(&match progress {
+            Progress::Prefilled { done, total } => StepResult::Prefill { done, total },
+            Progress::Token(token) => StepResult::Token { token },
+            Progress::Finished => StepResult::Finished,
+        })
+    }
+
+    /// Ends a generation and returns its statistics. The cache stays. `reason` is that of an
+    /// unfinished answer: `"cancelled"` or `"error"`.
+    ///
+    /// # Errors
+    /// `internal` for a number that is not in use.
+    pub fn end(&mut self, id: u32, reason: Option<String>) -> Result<JsValue, JsValue> {
+        let generation = self.generations.remove(&id).ok_or_else(|| no_job(id))?;
+        let reason = match reason.as_deref() {
+            Some("error") => FinishReason::Error,
+            _ => FinishReason::Cancelled,
+        };
+        to_js(&generation.stats(reason))
+    }
+
+    /// Starts scoring a text or ids and returns the job's number.
+    ///
+    /// # Errors
+    /// `invalid-option`, `context-full`.
+    #[wasm_bindgen(js_name = startScore)]
+    pub fn start_score(&mut self, input: JsValue) -> Result<u32, JsValue> {
+        let ids = match input.dyn_ref::<js_sys::Uint32Array>() {
+            Some(ids) => ids.to_vec(),
+            None => {
+                let text = input.as_string().ok_or_else(|| {
+                    throw(&Error::Kind { name: "input", expected: "a string or an array of ids" })
+                })?;
+                let encoded = self.session.tokenizer().encode_prompt(&text);
+                encoded.map_err(|error| throw_session(error.into()))?
+            }
+        };
+        let job = self.session.score_job(ids).map_err(throw_session)?;
+        let id = self.new_id();
+        self.scores.insert(id, job);
+        Ok(id)
+    }
+
+    /// Scores a chunk: `{ done, total }`, in the end `{ ids, top1, top1Logprob, nextLogprob }`.
+    ///
+    /// # Errors
+    /// The backend's, or `internal` for a number that is not in use.
+    #[wasm_bindgen(js_name = stepScore)]
+    pub async fn step_score(&mut self, id: u32) -> Result<JsValue, JsValue> {
+        let job = self.scores.get_mut(&id).ok_or_else(|| no_job(id))?;
+        match self.session.score(job).await.map_err(throw_session)? {
+            ScoreProgress::Scored { done, total } => to_js(&ScoreStep::Progress { done, total }),
+            ScoreProgress::Finished(result) => {
+                self.scores.remove(&id);
+                to_js(&ScoreStep::Result(result))
+            }
+        }
+    }
+
+    /// Drops an unfinished scoring job.
+    #[wasm_bindgen(js_name = endScore)]
+    pub fn end_score(&mut self, id: u32) {
+        self.scores.remove(&id);
+    }
+}
+
+fn no_job(id: u32) -> JsValue {
+    throw(&Error::NoSuchJob { id })
+}
+
+fn messages_from(messages: JsValue) -> Result<Vec<ChatMessage>, JsValue> {
+    let expected = "an array of messages";
+    let messages = to_json(messages, "messages", expected)?;
+    match Input::from_json(&messages).map_err(throw_session)? {
+        Input::Chat(messages) => Ok(messages),
+        Input::Raw(_) => Err(throw(&Error::Kind { name: "messages", expected })),
+    }
+}
+
+/// A seed for a call that names none.
+fn random_seed() -> u64 {
+    // 53 bits: what a caller could have passed, so that a run can be repeated.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a non-negative integer below 2^53"
+    )]
+    let seed = (js_sys::Math::random() * (1_u64 << 53) as f64) as u64;
+    seed
+}
