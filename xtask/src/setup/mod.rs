@@ -1,0 +1,58 @@
+//! `setup`: everything that building needs. Each step is skipped when its result is
+//! there, and puts the result in place in one rename, so that an interrupted run
+//! leaves nothing half-done.
+
+mod apt;
+mod chromium;
+mod model;
+mod npm;
+mod standard_library;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use crate::wasm::Wasm;
+
+/// What a complete setup gives to the other commands.
+pub(crate) struct Ready {
+    pub(crate) wasm: Wasm,
+    pub(crate) chromium: PathBuf,
+    pub(crate) model: PathBuf,
+}
+
+/// `cargo xtask setup`.
+pub(crate) fn command(parser: lexopt::Parser) -> Result<()> {
+    crate::args::nothing_left(parser)?;
+    all().map(drop)
+}
+
+/// Runs every step.
+pub(crate) fn all() -> Result<Ready> {
+    let wasm = for_build()?;
+    let chromium = step("Chromium", chromium::ready)?;
+    let model = step("default model", model::ready)?;
+    Ok(Ready {
+        wasm,
+        chromium,
+        model,
+    })
+}
+
+/// Runs the steps that `build` needs: no browser, no model.
+pub(crate) fn for_build() -> Result<Wasm> {
+    let wasm = step("wasm32 standard library", standard_library::ready)?;
+    step("npm packages", npm::ready)?;
+    Ok(wasm)
+}
+
+fn step<T>(name: &str, ready: impl FnOnce() -> Result<T>) -> Result<T> {
+    let start = Instant::now();
+    let value = ready().with_context(|| format!("setup, {name}"))?;
+    eprintln!(
+        "setup: {name}: ready ({:.1} s)",
+        start.elapsed().as_secs_f64()
+    );
+    Ok(value)
+}
