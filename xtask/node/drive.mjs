@@ -20,14 +20,6 @@ const BROWSER_FLAGS = [
 
 const config = JSON.parse(process.argv[2]);
 
-try {
-  await main();
-} catch (error) {
-  const told = error instanceof EngineError ? `${error.code}: ${error.message}` : error.message;
-  console.error(`error: ${told}`);
-  process.exitCode = 1;
-}
-
 async function main() {
   const { url: source, routes } = modelRoutes(config.model);
   const server = await serve({
@@ -43,13 +35,11 @@ async function main() {
     const page = await browser.newPage();
     page.on('console', (message) => console.error(`browser: ${message.text()}`));
     page.on('pageerror', (error) => console.error(`browser: ${error.message}`));
-    await page.exposeFunction('report', (line) => console.error(line));
-    await page.exposeFunction('emitText', (text) => {
-      if (!config.json) process.stdout.write(text);
-    });
+    await page.exposeFunction('emitText', (text) => void process.stdout.write(text));
     await page.goto(server.url);
     const { task, load } = config;
-    const reply = await page.evaluate(task.kind === 'chat' ? chat : score, { source, load, task });
+    const job = { source, load, task, quiet: config.json };
+    const reply = await page.evaluate(task.kind === 'chat' ? chat : score, job);
     if (reply.error) throw new EngineError(reply.error);
     finish(reply.result);
   } finally {
@@ -87,7 +77,8 @@ function statsText(stats) {
 function scoreText({ ids, nextLogprob }) {
   const known = nextLogprob.filter((value) => typeof value === 'number');
   const mean = known.reduce((sum, value) => sum + value, 0) / known.length;
-  return `${ids.length} tokens, mean logprob ${mean.toFixed(4)}, perplexity ${Math.exp(-mean).toFixed(3)}\n`;
+  const perplexity = Math.exp(-mean).toFixed(3);
+  return `${ids.length} tokens, mean logprob ${mean.toFixed(4)}, perplexity ${perplexity}\n`;
 }
 
 class EngineError extends Error {
@@ -99,24 +90,28 @@ class EngineError extends Error {
 
 // The next two run in the page: they see nothing of this file.
 
-async function chat({ source, load: loadOptions, task }) {
+async function chat({ source, load: loadOptions, task, quiet }) {
   try {
     const { load } = await import('/pkg/index.js');
     const model = await load(source, loadOptions);
     const stream = model.generate(task.input, task.options);
     const tokens = [];
     let text = '';
+    let printed = Promise.resolve();
     for await (const token of stream) {
       tokens.push(token);
       text += token.text;
-      await window.emitText(token.text);
+      // Not awaited: a trip to this process must not slow the reader down.
+      if (!quiet) printed = window.emitText(token.text);
     }
+    await printed;
     const [promptIds, stats] = [Array.from(await stream.promptIds), await stream.stats];
     const { info } = model;
     await model.dispose();
     return { result: { promptIds, tokens, text, info, stats } };
   } catch (error) {
-    return { error: { code: error.code ?? error.name ?? 'internal', message: String(error.message) } };
+    const code = typeof error.code === 'string' ? error.code : 'internal';
+    return { error: { code, message: String(error.message) } };
   }
 }
 
@@ -141,6 +136,15 @@ async function score({ source, load: loadOptions, task }) {
     await model.dispose();
     return { result };
   } catch (error) {
-    return { error: { code: error.code ?? error.name ?? 'internal', message: String(error.message) } };
+    const code = typeof error.code === 'string' ? error.code : 'internal';
+    return { error: { code, message: String(error.message) } };
   }
+}
+
+try {
+  await main();
+} catch (error) {
+  const told = error instanceof EngineError ? `${error.code}: ${error.message}` : error.message;
+  console.error(`error: ${told}`);
+  process.exitCode = 1;
 }

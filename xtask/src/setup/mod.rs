@@ -9,11 +9,14 @@ mod npm;
 mod standard_library;
 
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
 use crate::wasm::Wasm;
+
+/// A step that found its result in place says nothing: every command calls these steps.
+const WORTH_A_LINE: Duration = Duration::from_millis(300);
 
 /// What a complete setup gives to the other commands.
 pub(crate) struct Ready {
@@ -25,7 +28,13 @@ pub(crate) struct Ready {
 /// `cargo xtask setup`.
 pub(crate) fn command(parser: lexopt::Parser) -> Result<()> {
     crate::args::nothing_left(parser)?;
-    all().map(drop)
+    let start = Instant::now();
+    all()?;
+    eprintln!(
+        "setup: everything is ready ({:.1} s)",
+        start.elapsed().as_secs_f64()
+    );
+    Ok(())
 }
 
 /// Runs every step.
