@@ -1,2 +1,79 @@
 //! Automation of this repository; `cargo xtask help` lists the commands.
-fn main() {}
+
+mod args;
+mod build;
+mod demo;
+mod drive;
+mod paths;
+mod process;
+mod setup;
+mod stamp;
+mod test;
+mod wasm;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+Usage: cargo xtask COMMAND [OPTIONS]
+
+  setup                 install what building needs; repeat it freely
+  build [--fast]        the npm package in pkg/ and the pages in dist/, with sizes;
+                        --fast leaves out link-time optimization and wasm-opt
+  demo [--port N]       set up, build, then serve the pages and print the address
+  test [FILTER]         set up, then run all checks and tests
+       --native           no browser tests
+       --browser-only     only the build and the browser tests
+  chat                  one generation in headless Chromium, tokens as they arrive
+       --prompt TEXT      a user message, through the model's chat template
+       --raw TEXT         a prompt as it stands
+       --messages FILE    a JSON array of { role, content }
+       --max-tokens N --temperature X --top-k N --top-p X --min-p X --seed N
+       --stop TEXT        may be repeated
+       --ignore-eos       keep going past end tokens
+  score                 teacher-forced log-probabilities
+       --text-file FILE   text to score
+       --ids-file FILE    a JSON array of token ids to score
+  help                  this text
+
+Options of demo, chat and score:
+  --model FILE|URL      instead of the default model
+Options of chat and score:
+  --backend cpu|webgpu  --precision exact|fast  --context-length N  --browser chromium
+  --json                one JSON object on stdout, everything else on stderr
+  --json-file FILE      the JSON object into a file
+
+Environment:
+  TOKENBROOK_CHROMIUM   the browser to drive, where it is not found by itself
+  XDG_CACHE_HOME        where the model and the compiler's pieces are kept (~/.cache)
+";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> anyhow::Result<ExitCode> {
+    let mut parser = lexopt::Parser::from_env();
+    let command = match parser.next()? {
+        Some(lexopt::Arg::Value(value)) => value.to_string_lossy().into_owned(),
+        Some(lexopt::Arg::Short('h') | lexopt::Arg::Long("help")) => "help".into(),
+        Some(other) => return Err(other.unexpected().into()),
+        None => "help".into(),
+    };
+    match command.as_str() {
+        "setup" => setup::command(parser)?,
+        "build" => build::command(parser)?,
+        "demo" => demo::command(parser)?,
+        "test" => return test::command(parser),
+        "chat" => drive::chat(parser)?,
+        "score" => drive::score(parser)?,
+        "help" => process::print(USAGE)?,
+        other => anyhow::bail!("there is no command `{other}`; `cargo xtask help` lists them"),
+    }
+    Ok(ExitCode::SUCCESS)
+}

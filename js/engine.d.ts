@@ -1,0 +1,51 @@
+// What the worker needs of the wasm module `engine.js`, written by wasm-bindgen beside it.
+// Every failure that a caller may act on is an `Error` with a `code` of errors.ts; anything
+// else that is thrown means that the engine is lost.
+
+import type { ChatMessage, GenerateOptions, Memory, ModelInfo } from './types.js';
+import type { ScoreResult, Stats, TemplateOptions, Token } from './types.js';
+
+export interface LoaderOptions {
+  contextLength?: number;
+  precision?: 'auto' | 'exact' | 'fast';
+  backend?: 'auto' | 'cpu' | 'webgpu';
+  /** One entry per file; `null` where the length is unknown. */
+  fileBytes: (number | null)[];
+}
+
+export type StepResult =
+  | { kind: 'prefill'; done: number; total: number }
+  | { kind: 'token'; token: Token }
+  | { kind: 'finished' };
+
+export type ScoreStep = { done: number; total: number } | ScoreResult;
+
+export class Loader {
+  constructor(options: LoaderOptions);
+  push(bytes: Uint8Array): void;
+  endFile(): void;
+  finish(): Engine;
+  free(): void;
+  readonly receivedBytes: number;
+}
+
+export class Engine {
+  private constructor();
+  info(): ModelInfo;
+  memory(): Memory;
+  tokenize(text: string, special: boolean): Uint32Array;
+  detokenize(ids: Uint32Array): string;
+  applyChatTemplate(messages: ChatMessage[], options?: TemplateOptions): string;
+  start(
+    input: string | ChatMessage[],
+    options: Omit<GenerateOptions, 'signal' | 'lookahead'>,
+  ): number;
+  promptIds(id: number): Uint32Array;
+  step(id: number): Promise<StepResult>;
+  end(id: number, reason: 'cancelled' | 'error' | null): Stats;
+  startScore(input: string | Uint32Array): number;
+  stepScore(id: number): Promise<ScoreStep>;
+  free(): void;
+}
+
+export default function init(options: { module_or_path: Response }): Promise<unknown>;

@@ -1,0 +1,104 @@
+// The one error type of the package, and how it crosses the worker boundary.
+
+/** What went wrong, for code to branch on; the message is for people. */
+export type ErrorCode =
+  | 'unsupported-environment'
+  | 'model-not-found'
+  | 'download-failed'
+  | 'invalid-gguf'
+  | 'unsupported-architecture'
+  | 'unsupported-quantization'
+  | 'out-of-memory'
+  | 'context-full'
+  | 'invalid-option'
+  | 'disposed'
+  | 'internal';
+
+const CODES: ReadonlySet<string> = new Set<ErrorCode>([
+  'unsupported-environment',
+  'model-not-found',
+  'download-failed',
+  'invalid-gguf',
+  'unsupported-architecture',
+  'unsupported-quantization',
+  'out-of-memory',
+  'context-full',
+  'invalid-option',
+  'disposed',
+  'internal',
+]);
+
+/** More about a failure; `url` never carries a query, a fragment or credentials. */
+export interface ErrorDetails {
+  cause?: unknown;
+  url?: string | undefined;
+  status?: number | undefined;
+}
+
+/** Every failure of this package, except an abort, which rejects with the signal's own reason. */
+export class TokenbrookError extends Error {
+  readonly code: ErrorCode;
+  /** `download-failed`, `model-not-found`: what was fetched, without query and credentials. */
+  readonly url?: string;
+  /** `download-failed`, `model-not-found`: the HTTP status, where there was an answer. */
+  readonly status?: number;
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.name = 'TokenbrookError';
+    this.code = code;
+    if (details.url !== undefined) this.url = details.url;
+    if (details.status !== undefined) this.status = details.status;
+  }
+}
+
+/** An error as plain data: error objects lose their own properties in a structured clone. */
+export interface WireError {
+  code: ErrorCode;
+  message: string;
+  url?: string | undefined;
+  status?: number | undefined;
+  cause?: { name: string; message: string } | undefined;
+}
+
+/** The error's code when it is one that the caller may act on; `undefined` for a crash. */
+export function codeOf(error: unknown): ErrorCode | undefined {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined;
+  const { code } = error;
+  return typeof code === 'string' && CODES.has(code) ? (code as ErrorCode) : undefined;
+}
+
+/** Any thrown value as plain data; whatever has no known code becomes `internal`. */
+export function toWire(error: unknown): WireError {
+  const code = codeOf(error);
+  if (code === undefined) {
+    const cause = describe(error);
+    return { code: 'internal', message: `The engine failed: ${cause.message}`, cause };
+  }
+  const known = error as TokenbrookError;
+  const wire: WireError = { code, message: String(known.message) };
+  if (typeof known.url === 'string') wire.url = known.url;
+  if (typeof known.status === 'number') wire.status = known.status;
+  if (known.cause !== undefined) wire.cause = describe(known.cause);
+  return wire;
+}
+
+/** The other direction of [toWire]. */
+export function fromWire(wire: WireError): TokenbrookError {
+  const { code, message, url, status } = wire;
+  if (wire.cause === undefined) return new TokenbrookError(code, message, { url, status });
+  const cause = new Error(wire.cause.message);
+  cause.name = wire.cause.name;
+  return new TokenbrookError(code, message, { url, status, cause });
+}
+
+/** Name and message of any thrown value. */
+export function describe(error: unknown): { name: string; message: string } {
+  if (error instanceof Error) return { name: error.name, message: error.message };
+  return { name: 'Error', message: String(error) };
+}
+
+/** The sentence for a value that an option does not take. */
+export function invalidOption(name: string, expected: string): TokenbrookError {
+  return new TokenbrookError('invalid-option', `Option \`${name}\`: expected ${expected}.`);
+}

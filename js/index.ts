@@ -1,0 +1,25 @@
+// The entry of the package `tokenbrook`. Importing it touches no global of the browser.
+
+export { load } from './load.js';
+export { TokenbrookError } from './errors.js';
+export type { ErrorCode } from './errors.js';
+export type {
+  Backend,
+  ChatMessage,
+  FinishReason,
+  GenerateOptions,
+  LoadOptions,
+  Memory,
+  Model,
+  ModelInfo,
+  Precision,
+  Progress,
+  ScoreResult,
+  Source,
+  SourceFile,
+  Stats,
+  TemplateOptions,
+  Token,
+  TokenIterator,
+  TokenStream,
+} from './types.js';

@@ -1,0 +1,235 @@
+// Bytes of a model into the engine, in the worker: each piece is pushed as it arrives, and
+// nothing here holds more than one piece.
+
+import type { Engine, Loader, LoaderOptions } from './engine.js';
+import { TokenbrookError, describe } from './errors.js';
+import type { EngineSettings, WireFile } from './protocol.js';
+import type { Progress } from './types.js';
+
+/** One buffer of this size goes back and forth between the browser and the engine. */
+const PIECE_BYTES = 1 << 20;
+
+/** Between two progress reports, ms; the last report of a phase is always made. */
+const REPORT_EVERY_MS = 50;
+
+export interface LoadRequest {
+  files: WireFile[];
+  settings: EngineSettings;
+  headers: [string, string][];
+  /** Resolves once the engine can be used. */
+  engine: Promise<new (options: LoaderOptions) => Loader>;
+  report: (progress: Progress) => void;
+}
+
+/** An open file: its length where it is known, and its bytes. */
+interface OpenFile {
+  name: string;
+  bytes: number | null;
+  body: ReadableStream<Uint8Array<ArrayBuffer>>;
+}
+
+/**
+ * Loads the files in order.
+ *
+ * Throws `model-not-found`, `download-failed`, and whatever the engine throws.
+ */
+export async function loadModel(request: LoadRequest): Promise<Engine> {
+  const { files, settings, headers } = request;
+  const [first] = files;
+  if (first === undefined) throw new TokenbrookError('invalid-option', 'There is no file to load.');
+  const [LoaderClass, opened, restBytes] = await Promise.all([
+    request.engine,
+    openFile(first, headers),
+    Promise.all(files.slice(1).map((file) => lengthOf(file, headers))),
+  ]);
+  const fileBytes = [opened.bytes, ...restBytes];
+  const loader = new LoaderClass(loaderOptions(settings, fileBytes));
+  const meter = new Meter(total(fileBytes), request.report);
+  for (const [index, file] of files.entries()) {
+    const current = index === 0 ? opened : await openFile(file, headers);
+    await readAll(current, (piece) => {
+      loader.push(piece);
+      meter.add(piece.byteLength);
+    });
+    loader.endFile();
+  }
+  meter.upload();
+  return loader.finish();
+}
+
+function loaderOptions(settings: EngineSettings, fileBytes: (number | null)[]): LoaderOptions {
+  const options: LoaderOptions = { fileBytes };
+  if (settings.contextLength !== undefined) options.contextLength = settings.contextLength;
+  if (settings.precision !== undefined) options.precision = settings.precision;
+  if (settings.backend !== undefined) options.backend = settings.backend;
+  return options;
+}
+
+function total(fileBytes: (number | null)[]): number | null {
+  return fileBytes.reduce<number | null>(
+    (sum, bytes) => (sum === null || bytes === null ? null : sum + bytes),
+    0,
+  );
+}
+
+class Meter {
+  readonly #totalBytes: number | null;
+  readonly #report: (progress: Progress) => void;
+  #receivedBytes = 0;
+  #reportedAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(totalBytes: number | null, report: (progress: Progress) => void) {
+    this.#totalBytes = totalBytes;
+    this.#report = report;
+  }
+
+  add(bytes: number): void {
+    this.#receivedBytes += bytes;
+    const now = performance.now();
+    if (now - this.#reportedAtMs < REPORT_EVERY_MS) return;
+    this.#reportedAtMs = now;
+    this.#send('download');
+  }
+
+  upload(): void {
+    this.#send('download');
+    this.#send('upload');
+  }
+
+  #send(phase: Progress['phase']): void {
+    this.#report({ phase, receivedBytes: this.#receivedBytes, totalBytes: this.#totalBytes });
+  }
+}
+
+async function openFile(file: WireFile, headers: [string, string][]): Promise<OpenFile> {
+  if (typeof file !== 'string') {
+    return { name: 'the chosen file', bytes: file.size, body: file.stream() };
+  }
+  const url = publicUrl(file);
+  let response: Response;
+  try {
+    response = await fetch(file, { headers });
+  } catch (cause) {
+    throw new TokenbrookError(
+      'download-failed',
+      `${url} could not be fetched: check the address, the connection, and that the server ` +
+        `allows this page's origin (CORS).`,
+      { cause, url },
+    );
+  }
+  if (!response.ok) throw statusError(url, response.status);
+  if (response.body === null) {
+    const { status } = response;
+    throw new TokenbrookError('download-failed', `${url} answered without a body.`, {
+      url,
+      status,
+    });
+  }
+  return { name: url, bytes: contentLength(response), body: response.body };
+}
+
+function statusError(url: string, status: number): TokenbrookError {
+  if (status === 404 || status === 410) {
+    const message = `There is no model at ${url} (HTTP ${status}): check the address.`;
+    return new TokenbrookError('model-not-found', message, { url, status });
+  }
+  const hint = status === 401 || status === 403 ? ': pass what it asks for in `headers`' : '';
+  const message = `${url} answered HTTP ${status}${hint}.`;
+  return new TokenbrookError('download-failed', message, { url, status });
+}
+
+/** The length of a file that is read later; `null` where the server does not say. */
+async function lengthOf(file: WireFile, headers: [string, string][]): Promise<number | null> {
+  if (typeof file !== 'string') return file.size;
+  try {
+    const response = await fetch(file, { method: 'HEAD', headers });
+    return response.ok ? contentLength(response) : null;
+  } catch {
+    // Some servers refuse HEAD for files that they serve; the GET that follows decides.
+    return null;
+  }
+}
+
+/** Bytes of the body; `null` when unknown or when the length is that of a compressed form. */
+function contentLength(response: Response): number | null {
+  const encoding = response.headers.get('content-encoding');
+  const length = response.headers.get('content-length');
+  if (length === null || (encoding !== null && encoding !== 'identity')) return null;
+  const bytes = Number(length);
+  return Number.isSafeInteger(bytes) && bytes >= 0 ? bytes : null;
+}
+
+async function readAll(file: OpenFile, push: (piece: Uint8Array) => void): Promise<void> {
+  let received = 0;
+  const counted = (piece: Uint8Array): void => {
+    received += piece.byteLength;
+    push(piece);
+  };
+  await pump(file, counted, () => received);
+  if (file.bytes !== null && received < file.bytes) throw cutShort(file, received);
+}
+
+async function pump(
+  file: OpenFile,
+  push: (piece: Uint8Array) => void,
+  received: () => number,
+): Promise<void> {
+  const next = pieces(file.body);
+  try {
+    for (;;) {
+      const piece = await next.read().catch((cause: unknown) => {
+        throw cutShort(file, received(), cause);
+      });
+      if (piece === undefined) return;
+      push(piece);
+    }
+  } catch (error) {
+    // Ends the transfer; the error that stopped it is the one to tell.
+    next.cancel().catch(() => undefined);
+    throw error;
+  }
+}
+
+interface Pieces {
+  read(): Promise<Uint8Array | undefined>;
+  cancel(): Promise<void>;
+}
+
+/** Reads into one reused buffer where the body is a byte stream, else takes its chunks. */
+function pieces(body: ReadableStream<Uint8Array<ArrayBuffer>>): Pieces {
+  let reader: ReadableStreamBYOBReader;
+  try {
+    reader = body.getReader({ mode: 'byob' });
+  } catch {
+    const plain = body.getReader();
+    return {
+      read: async () => (await plain.read()).value,
+      cancel: () => plain.cancel(),
+    };
+  }
+  let buffer = new ArrayBuffer(PIECE_BYTES);
+  return {
+    read: async () => {
+      const { done, value } = await reader.read(new Uint8Array(buffer));
+      if (done || value === undefined) return undefined;
+      buffer = value.buffer;
+      return value;
+    },
+    cancel: () => reader.cancel(),
+  };
+}
+
+function cutShort(file: OpenFile, received: number, cause?: unknown): TokenbrookError {
+  const expected = file.bytes === null ? '' : ` of ${file.bytes}`;
+  const reason = cause === undefined ? '' : ` (${describe(cause).message})`;
+  const message = `${file.name} ended after ${received}${expected} bytes${reason}: load it again.`;
+  const url = file.name.includes(':') ? file.name : undefined;
+  return new TokenbrookError('download-failed', message, { cause, url });
+}
+
+/** An address as it may be shown: without credentials, query and fragment. */
+export function publicUrl(address: string): string {
+  const url = new URL(address);
+  if (!url.protocol.startsWith('http')) return url.protocol;
+  return `${url.protocol}//${url.host}${url.pathname}`;
+}

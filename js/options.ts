@@ -1,0 +1,218 @@
+// Checks of what the caller passes, before anything starts. Values that only the engine can
+// judge (a context too long, a temperature out of range) are checked there.
+
+import { TokenbrookError, invalidOption } from './errors.js';
+import type { EngineGenerateOptions, EngineSettings, WireFile } from './protocol.js';
+import type { GenerateOptions, LoadOptions, Source, SourceFile, TemplateOptions } from './types.js';
+
+const DEFAULT_LOOKAHEAD = 8;
+
+const LOAD_OPTIONS: readonly (keyof LoadOptions)[] = [
+  'backend',
+  'precision',
+  'contextLength',
+  'headers',
+  'onProgress',
+  'signal',
+  'workerUrl',
+  'wasmUrl',
+];
+
+const GENERATE_OPTIONS: readonly (keyof GenerateOptions)[] = [
+  'maxTokens',
+  'temperature',
+  'topK',
+  'topP',
+  'minP',
+  'seed',
+  'stop',
+  'ignoreEos',
+  'templateOptions',
+  'lookahead',
+  'signal',
+];
+
+const TEMPLATE_OPTIONS: readonly (keyof TemplateOptions)[] = ['addGenerationPrompt', 'variables'];
+
+const NUMBERS = ['maxTokens', 'temperature', 'topK', 'topP', 'minP', 'seed'] as const;
+
+const SCHEMES: ReadonlySet<string> = new Set(['http:', 'https:', 'blob:', 'data:']);
+
+/** The options of `load`, checked. */
+export interface CheckedLoad {
+  settings: EngineSettings;
+  headers: [string, string][];
+  onProgress: LoadOptions['onProgress'];
+  signal: AbortSignal | undefined;
+  workerUrl: string | URL | undefined;
+  wasmUrl: string | URL | undefined;
+}
+
+export interface CheckedGenerate {
+  engine: EngineGenerateOptions;
+  lookahead: number;
+  signal: AbortSignal | undefined;
+}
+
+export function checkLoadOptions(options: LoadOptions): CheckedLoad {
+  checkNames(options, LOAD_OPTIONS, 'load');
+  const { backend, precision, contextLength, onProgress, signal, workerUrl, wasmUrl } = options;
+  checkOneOf('backend', backend, ['auto', 'cpu', 'webgpu']);
+  checkOneOf('precision', precision, ['auto', 'exact', 'fast']);
+  if (contextLength !== undefined && !isPositiveInteger(contextLength)) {
+    throw invalidOption('contextLength', 'a whole number of tokens above 0');
+  }
+  if (onProgress !== undefined && typeof onProgress !== 'function') {
+    throw invalidOption('onProgress', 'a function');
+  }
+  checkUrl('workerUrl', workerUrl);
+  checkUrl('wasmUrl', wasmUrl);
+  return {
+    settings: { backend, precision, contextLength },
+    headers: checkHeaders(options.headers),
+    onProgress,
+    signal: checkSignal(signal),
+    workerUrl,
+    wasmUrl,
+  };
+}
+
+export function checkGenerateOptions(options: GenerateOptions): CheckedGenerate {
+  checkNames(options, GENERATE_OPTIONS, 'generate');
+  const { lookahead = DEFAULT_LOOKAHEAD, signal, ...engine } = options;
+  if (!Number.isSafeInteger(lookahead) || lookahead < 0) {
+    throw invalidOption('lookahead', 'a whole number of tokens, 0 or more');
+  }
+  for (const name of NUMBERS) {
+    const value: unknown = engine[name];
+    if (value !== undefined && (typeof value !== 'number' || !Number.isFinite(value))) {
+      throw invalidOption(name, 'a finite number');
+    }
+  }
+  const { stop } = engine;
+  if (stop !== undefined && !(Array.isArray(stop) && stop.every((s) => typeof s === 'string'))) {
+    throw invalidOption('stop', 'an array of strings');
+  }
+  if (engine.ignoreEos !== undefined && typeof engine.ignoreEos !== 'boolean') {
+    throw invalidOption('ignoreEos', 'true or false');
+  }
+  if (engine.templateOptions !== undefined) checkTemplateOptions(engine.templateOptions);
+  return { engine: defined(engine), lookahead, signal: checkSignal(signal) };
+}
+
+export function checkTemplateOptions(options: TemplateOptions): TemplateOptions {
+  checkNames(options, TEMPLATE_OPTIONS, 'templateOptions');
+  return defined(options);
+}
+
+/** A raw prompt or messages. */
+export function checkInput(input: unknown): void {
+  if (typeof input !== 'string') checkMessages('input', input, 'a string, or ');
+}
+
+export function checkMessages(name: string, messages: unknown, or = ''): void {
+  if (Array.isArray(messages) && messages.every(isMessage)) return;
+  throw invalidOption(name, `${or}an array of messages { role, content }, both strings`);
+}
+
+export function checkTokenizeOptions(options: { special?: boolean | undefined }): boolean {
+  checkNames(options, ['special'], 'tokenize');
+  const { special = false } = options;
+  if (typeof special !== 'boolean') throw invalidOption('special', 'true or false');
+  return special;
+}
+
+export function checkText(name: string, value: unknown): void {
+  if (typeof value !== 'string') throw invalidOption(name, 'a string');
+}
+
+/** Token ids as the engine takes them. */
+export function checkIds(ids: unknown): Uint32Array {
+  const isList = typeof ids === 'object' && ids !== null && 'length' in ids;
+  const list = isList ? Array.from(ids as ArrayLike<unknown>) : undefined;
+  if (list?.every(isId)) return Uint32Array.from(list);
+  throw invalidOption('ids', 'an array of token ids');
+}
+
+/** The files of a source, with addresses made absolute against `base`. */
+export function checkSource(source: Source, base: string | undefined): WireFile[] {
+  const files: readonly SourceFile[] = Array.isArray(source) ? source : [source as SourceFile];
+  if (files.length === 0) throw invalidOption('source', 'at least one file');
+  return files.map((file) => {
+    if (typeof Blob !== 'undefined' && file instanceof Blob) return file;
+    if (typeof file === 'string' || file instanceof URL) return absoluteUrl(file, base);
+    throw invalidOption('source', 'an address, a File or Blob, or an array of those');
+  });
+}
+
+function absoluteUrl(address: string | URL, base: string | undefined): string {
+  let url: URL;
+  try {
+    url = new URL(address, base);
+  } catch (cause) {
+    throw new TokenbrookError('invalid-option', 'Option `source`: the address is not a URL.', {
+      cause,
+    });
+  }
+  if (!SCHEMES.has(url.protocol)) {
+    throw invalidOption('source', `an http, https, blob or data address, not ${url.protocol}`);
+  }
+  return url.href;
+}
+
+function isMessage(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const { role, content } = value as { role?: unknown; content?: unknown };
+  return typeof role === 'string' && typeof content === 'string';
+}
+
+function isId(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 0xffff_ffff;
+}
+
+function isPositiveInteger(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) > 0;
+}
+
+function checkNames(options: object, known: readonly string[], of: string): void {
+  if (typeof options !== 'object' || options === null) {
+    throw invalidOption(of, 'an object of options');
+  }
+  const unknown = Object.keys(options).find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  const message = `Option \`${unknown}\` is not known to ${of}, which takes ${known.join(', ')}.`;
+  throw new TokenbrookError('invalid-option', message);
+}
+
+function checkOneOf(name: string, value: unknown, allowed: readonly string[]): void {
+  if (value === undefined || allowed.some((other) => other === value)) return;
+  throw invalidOption(name, `one of ${allowed.map((other) => `'${other}'`).join(', ')}`);
+}
+
+function checkUrl(name: string, value: unknown): void {
+  if (value === undefined || typeof value === 'string' || value instanceof URL) return;
+  throw invalidOption(name, 'an address');
+}
+
+function checkSignal(signal: unknown): AbortSignal | undefined {
+  if (signal === undefined) return undefined;
+  if (signal instanceof AbortSignal) return signal;
+  throw invalidOption('signal', 'an AbortSignal');
+}
+
+function checkHeaders(headers: HeadersInit | undefined): [string, string][] {
+  if (headers === undefined) return [];
+  const pairs: [string, string][] = [];
+  try {
+    new Headers(headers).forEach((value, name) => pairs.push([name, value]));
+  } catch {
+    // The cause may quote a value, and values are secrets.
+    throw invalidOption('headers', 'what `new Headers()` takes');
+  }
+  return pairs;
+}
+
+/** Without the keys that are present but `undefined`. */
+function defined<T extends object>(options: T): T {
+  return Object.fromEntries(Object.entries(options).filter(([, v]) => v !== undefined)) as T;
+}

@@ -1,0 +1,69 @@
+// Messages between the page's face and the worker. Ids are given out by the face.
+// A token crosses as one message: a batch would make every reader wait for the slowest.
+
+import type { WireError } from './errors.js';
+import type { ChatMessage, GenerateOptions, LoadOptions, Memory, ModelInfo } from './types.js';
+import type { Progress, ScoreResult, Stats, TemplateOptions, Token } from './types.js';
+
+/** A file as it goes to the worker: an absolute address or its bytes. */
+export type WireFile = string | Blob;
+
+export type EngineSettings = Pick<LoadOptions, 'backend' | 'precision' | 'contextLength'>;
+
+/** What `engine.start` gets; credit and abort stay in the worker and the face. */
+export type EngineGenerateOptions = Omit<GenerateOptions, 'signal' | 'lookahead'>;
+
+/** Requests with one answer, served between two steps. */
+export type Call =
+  | { method: 'memory' }
+  | { method: 'tokenize'; text: string; special: boolean }
+  | { method: 'detokenize'; ids: Uint32Array }
+  | { method: 'applyChatTemplate'; messages: ChatMessage[]; options: TemplateOptions };
+
+export interface LoadMessage {
+  type: 'load';
+  files: WireFile[];
+  settings: EngineSettings;
+  /** Never logged, never part of an error. */
+  headers: [string, string][];
+  wasmUrl: string;
+  /** `performance.timeOrigin` of the page, to give times on its timeline. */
+  pageTimeOrigin: number;
+}
+
+export type ToWorker =
+  | LoadMessage
+  | { type: 'call'; id: number; call: Call }
+  | { type: 'score'; id: number; input: string | Uint32Array }
+  | {
+      type: 'generate';
+      id: number;
+      input: string | ChatMessage[];
+      options: EngineGenerateOptions;
+      calledAtMs: number;
+    }
+  /** The reader wants `total` tokens of generation `id` in all. */
+  | { type: 'credit'; id: number; total: number }
+  | { type: 'cancel'; id: number };
+
+/** The value of a call or a score. */
+export type CallValue = Memory | number[] | string | ScoreResult;
+
+export type FromWorker =
+  | { type: 'progress'; progress: Progress }
+  | { type: 'loaded'; info: ModelInfo }
+  | { type: 'load-failed'; error: WireError }
+  | { type: 'result'; id: number; value: CallValue }
+  | { type: 'error'; id: number; error: WireError }
+  | { type: 'started'; id: number; promptIds: number[] }
+  | { type: 'token'; id: number; token: Token; counters: Counters }
+  | { type: 'finished'; id: number; stats: Stats }
+  | { type: 'failed'; id: number; error: WireError; stats: Stats | null }
+  /** The engine is lost; the worker answers nothing any more. */
+  | { type: 'crashed'; error: WireError };
+
+/** What is known of a generation so far, in case that its end is never told. */
+export interface Counters {
+  decodeSteps: number;
+  queueMs: number;
+}

@@ -1,0 +1,317 @@
+// Shares one engine between the calls of a model, in the worker.
+//
+// Calls queue in order. A generation keeps the engine while it has credit, which its reader
+// grants by reading. Without credit it keeps it for GRACE_MS more, so that a reader who takes a
+// moment does not pay for a switch; then the next call that can run gets the engine, and the
+// suspended one goes to the end of the queue. The engine prefills again what it lost meanwhile.
+// Nothing else touches the engine during a step, and nothing polls when no call can run.
+
+import type { Engine } from './engine.js';
+import { codeOf, toWire } from './errors.js';
+import type { Call, CallValue, EngineGenerateOptions, FromWorker } from './protocol.js';
+import type { ChatMessage, ScoreResult, Stats, Token } from './types.js';
+
+/** How long a generation without credit keeps the engine from a call that could run, ms. */
+export const GRACE_MS = 100;
+
+/** The part of the engine that is scheduled. */
+export type ScheduledEngine = Pick<
+  Engine,
+  | 'memory'
+  | 'tokenize'
+  | 'detokenize'
+  | 'applyChatTemplate'
+  | 'start'
+  | 'promptIds'
+  | 'step'
+  | 'end'
+  | 'startScore'
+  | 'stepScore'
+>;
+
+export interface SchedulerOptions {
+  engine: ScheduledEngine;
+  post: (message: FromWorker) => void;
+  /** Worker clock + offset = page clock, ms. */
+  clockOffsetMs: number;
+  /** Lets waiting messages in; resolves in a later task. */
+  turn: () => Promise<void>;
+}
+
+interface Generation {
+  kind: 'generation';
+  id: number;
+  engineId: number;
+  calledAtMs: number;
+  /** Tokens that the reader wants in all. */
+  credit: number;
+  made: number;
+  maxTokens: number;
+  /** Page clock. */
+  firstStepAtMs: number | undefined;
+  firstTokenAtMs: number | undefined;
+  firstTextAtMs: number | undefined;
+}
+
+interface Score {
+  kind: 'score';
+  id: number;
+  engineId: number;
+}
+
+type Job = Generation | Score;
+
+export class Scheduler {
+  readonly #engine: ScheduledEngine;
+  readonly #post: (message: FromWorker) => void;
+  readonly #clockOffsetMs: number;
+  readonly #turn: () => Promise<void>;
+  /** Requests that arrived and wait for the end of the step. */
+  readonly #inbox: (() => void)[] = [];
+  /** In queue order. */
+  #jobs: Job[] = [];
+  #current: Job | undefined;
+  #starvedAtMs: number | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #running = false;
+  #crashed = false;
+
+  constructor(options: SchedulerOptions) {
+    this.#engine = options.engine;
+    this.#post = options.post;
+    this.#clockOffsetMs = options.clockOffsetMs;
+    this.#turn = options.turn;
+  }
+
+  call(id: number, call: Call): void {
+    this.#enqueue(() => {
+      this.#answer(id, () => this.#post({ type: 'result', id, value: this.#perform(call) }));
+    });
+  }
+
+  score(id: number, input: string | Uint32Array): void {
+    this.#enqueue(() => {
+      this.#answer(id, () => {
+        this.#jobs.push({ kind: 'score', id, engineId: this.#engine.startScore(input) });
+      });
+    });
+  }
+
+  generate(
+    id: number,
+    input: string | ChatMessage[],
+    options: EngineGenerateOptions,
+    calledAtMs: number,
+  ): void {
+    this.#enqueue(() => {
+      try {
+        const engineId = this.#engine.start(input, options);
+        this.#jobs.push({
+          kind: 'generation',
+          id,
+          engineId,
+          calledAtMs,
+          credit: 0,
+          made: 0,
+          maxTokens: options.maxTokens ?? Number.POSITIVE_INFINITY,
+          firstStepAtMs: undefined,
+          firstTokenAtMs: undefined,
+          firstTextAtMs: undefined,
+        });
+        const promptIds = Array.from(this.#engine.promptIds(engineId));
+        this.#post({ type: 'started', id, promptIds });
+      } catch (error) {
+        if (codeOf(error) === undefined) throw error;
+        this.#post({ type: 'failed', id, error: toWire(error), stats: null });
+      }
+    });
+  }
+
+  credit(id: number, total: number): void {
+    this.#enqueue(() => {
+      const job = this.#generation(id);
+      if (job !== undefined) job.credit = Math.max(job.credit, total);
+    });
+  }
+
+  cancel(id: number): void {
+    this.#enqueue(() => {
+      const job = this.#generation(id);
+      if (job !== undefined) this.#finish(job, 'cancelled');
+    });
+  }
+
+  #enqueue(request: () => void): void {
+    if (this.#crashed) return;
+    this.#inbox.push(request);
+    this.#wake();
+  }
+
+  #wake(): void {
+    if (this.#running || this.#crashed) return;
+    this.#running = true;
+    void this.#run();
+  }
+
+  async #run(): Promise<void> {
+    try {
+      for (;;) {
+        for (let request = this.#inbox.shift(); request; request = this.#inbox.shift()) request();
+        const job = this.#next();
+        if (job === undefined) break;
+        await (job.kind === 'score' ? this.#stepScore(job) : this.#stepGeneration(job));
+        await this.#turn();
+      }
+      this.#running = false;
+    } catch (error) {
+      this.#crash(error);
+    }
+  }
+
+  /** The job that may step now; `undefined` when none can or the grace is not over. */
+  #next(): Job | undefined {
+    const current = this.#current;
+    if (current !== undefined && isReady(current)) {
+      this.#starvedAtMs = undefined;
+      return current;
+    }
+    const waiting = this.#jobs.find((job) => job !== current && isReady(job));
+    if (current !== undefined) {
+      this.#starvedAtMs ??= performance.now();
+      if (waiting === undefined) return undefined;
+      const leftMs = this.#starvedAtMs + GRACE_MS - performance.now();
+      if (leftMs > 0) {
+        this.#wakeIn(leftMs);
+        return undefined;
+      }
+      this.#jobs = [...this.#jobs.filter((job) => job !== current), current];
+    }
+    this.#starvedAtMs = undefined;
+    this.#current = waiting;
+    return waiting;
+  }
+
+  #wakeIn(ms: number): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      this.#wake();
+    }, Math.ceil(ms));
+  }
+
+  async #stepGeneration(job: Generation): Promise<void> {
+    job.firstStepAtMs ??= this.#now();
+    try {
+      const result = await this.#engine.step(job.engineId);
+      if (result.kind === 'token') this.#deliver(job, result.token);
+      else if (result.kind === 'finished') this.#finish(job, null);
+    } catch (error) {
+      if (codeOf(error) === undefined) throw error;
+      const stats = this.#end(job, 'error');
+      this.#post({ type: 'failed', id: job.id, error: toWire(error), stats });
+    }
+  }
+
+  #deliver(job: Generation, made: Token): void {
+    const token = { ...made, atMs: made.atMs + this.#clockOffsetMs };
+    job.made += 1;
+    job.firstTokenAtMs ??= token.atMs;
+    if (token.text !== '') job.firstTextAtMs ??= token.atMs;
+    // The first token comes out of the prefill.
+    const counters = { decodeSteps: job.made - 1, queueMs: this.#queueMs(job) };
+    this.#post({ type: 'token', id: job.id, token, counters });
+  }
+
+  async #stepScore(job: Score): Promise<void> {
+    try {
+      const result = await this.#engine.stepScore(job.engineId);
+      if (!('ids' in result)) return;
+      this.#remove(job);
+      this.#post({ type: 'result', id: job.id, value: plainScore(result) });
+    } catch (error) {
+      if (codeOf(error) === undefined) throw error;
+      this.#remove(job);
+      this.#post({ type: 'error', id: job.id, error: toWire(error) });
+    }
+  }
+
+  #perform(call: Call): CallValue {
+    switch (call.method) {
+      case 'memory':
+        return this.#engine.memory();
+      case 'tokenize':
+        return Array.from(this.#engine.tokenize(call.text, call.special));
+      case 'detokenize':
+        return this.#engine.detokenize(call.ids);
+      case 'applyChatTemplate':
+        return this.#engine.applyChatTemplate(call.messages, call.options);
+    }
+  }
+
+  /** Runs a request whose failure belongs to call `id`, unless the engine is lost. */
+  #answer(id: number, request: () => void): void {
+    try {
+      request();
+    } catch (error) {
+      if (codeOf(error) === undefined) throw error;
+      this.#post({ type: 'error', id, error: toWire(error) });
+    }
+  }
+
+  #finish(job: Generation, reason: 'cancelled' | null): void {
+    this.#post({ type: 'finished', id: job.id, stats: this.#end(job, reason) });
+  }
+
+  #end(job: Generation, reason: 'cancelled' | 'error' | null): Stats {
+    this.#remove(job);
+    const stats = this.#engine.end(job.engineId, reason);
+    const since = (atMs: number | undefined) => (atMs === undefined ? null : atMs - job.calledAtMs);
+    return {
+      ...stats,
+      itlMs: Array.from(stats.itlMs),
+      queueMs: this.#queueMs(job),
+      ttftMs: since(job.firstTokenAtMs),
+      firstTextMs: since(job.firstTextAtMs),
+    };
+  }
+
+  #queueMs(job: Generation): number {
+    return Math.max(0, (job.firstStepAtMs ?? this.#now()) - job.calledAtMs);
+  }
+
+  #remove(job: Job): void {
+    this.#jobs = this.#jobs.filter((other) => other !== job);
+    if (this.#current !== job) return;
+    this.#current = undefined;
+    this.#starvedAtMs = undefined;
+  }
+
+  #generation(id: number): Generation | undefined {
+    const job = this.#jobs.find((other) => other.kind === 'generation' && other.id === id);
+    return job?.kind === 'generation' ? job : undefined;
+  }
+
+  #now(): number {
+    return performance.now() + this.#clockOffsetMs;
+  }
+
+  #crash(error: unknown): void {
+    this.#crashed = true;
+    clearTimeout(this.#timer);
+    this.#post({ type: 'crashed', error: toWire(error) });
+  }
+}
+
+/** A generation that made all it may needs no credit for the step that only ends it. */
+function isReady(job: Job): boolean {
+  if (job.kind === 'score') return true;
+  return job.made < job.credit || (job.made > 0 && job.made >= job.maxTokens);
+}
+
+function plainScore(score: ScoreResult): ScoreResult {
+  return {
+    ids: Array.from(score.ids),
+    top1: Array.from(score.top1),
+    top1Logprob: Array.from(score.top1Logprob),
+    nextLogprob: Array.from(score.nextLogprob),
+  };
+}

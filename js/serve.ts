@@ -1,0 +1,113 @@
+// The worker's side of the protocol: one load, then calls. It knows nothing of the global
+// scope it runs in, so that it can be driven over any pair of ports.
+
+import type { Engine, Loader, LoaderOptions } from './engine.js';
+import { TokenbrookError, toWire } from './errors.js';
+import { loadModel, publicUrl } from './loader.js';
+import type { FromWorker, LoadMessage, ToWorker } from './protocol.js';
+import { Scheduler } from './scheduler.js';
+
+/** The exports of `engine.js`. */
+export interface EngineModule {
+  default: (options: { module_or_path: Response }) => Promise<unknown>;
+  Loader: new (options: LoaderOptions) => Loader;
+}
+
+export interface Port {
+  postMessage(message: FromWorker): void;
+  addEventListener(type: 'message', listener: (event: { data: ToWorker }) => void): void;
+}
+
+/** Serves one model to `port`. */
+export function serve(port: Port, engineModule: EngineModule): void {
+  const post = (message: FromWorker): void => port.postMessage(message);
+  let scheduler: Scheduler | undefined;
+  port.addEventListener('message', ({ data }) => {
+    if (data.type === 'load') {
+      load(data, engineModule, post).then(
+        (engine) => {
+          scheduler = new Scheduler({
+            engine,
+            post,
+            clockOffsetMs: performance.timeOrigin - data.pageTimeOrigin,
+            turn: messageTurn(),
+          });
+          post({ type: 'loaded', info: engine.info() });
+        },
+        (error: unknown) => post({ type: 'load-failed', error: toWire(error) }),
+      );
+    } else if (scheduler !== undefined) {
+      dispatch(scheduler, data);
+    }
+  });
+}
+
+function dispatch(scheduler: Scheduler, message: Exclude<ToWorker, LoadMessage>): void {
+  switch (message.type) {
+    case 'call':
+      return scheduler.call(message.id, message.call);
+    case 'score':
+      return scheduler.score(message.id, message.input);
+    case 'generate':
+      return scheduler.generate(message.id, message.input, message.options, message.calledAtMs);
+    case 'credit':
+      return scheduler.credit(message.id, message.total);
+    case 'cancel':
+      return scheduler.cancel(message.id);
+  }
+}
+
+async function load(
+  message: LoadMessage,
+  engineModule: EngineModule,
+  post: (message: FromWorker) => void,
+): Promise<Engine> {
+  return loadModel({
+    files: message.files,
+    settings: message.settings,
+    headers: message.headers,
+    engine: instantiate(message.wasmUrl, engineModule),
+    report: (progress) => post({ type: 'progress', progress }),
+  });
+}
+
+async function instantiate(
+  wasmUrl: string,
+  engineModule: EngineModule,
+): Promise<EngineModule['Loader']> {
+  const url = publicUrl(wasmUrl);
+  let response: Response;
+  try {
+    response = await fetch(wasmUrl);
+  } catch (cause) {
+    throw new TokenbrookError('download-failed', `The engine ${url} could not be fetched.`, {
+      cause,
+      url,
+    });
+  }
+  if (!response.ok) {
+    const { status } = response;
+    const message = `The engine ${url} answered HTTP ${status}: set \`wasmUrl\` to where it is.`;
+    throw new TokenbrookError('download-failed', message, { url, status });
+  }
+  try {
+    await engineModule.default({ module_or_path: response });
+  } catch (cause) {
+    // Often a page that a server gives for unknown addresses.
+    const message = `${url} is not an engine that this browser runs: check \`wasmUrl\`.`;
+    throw new TokenbrookError('download-failed', message, { cause, url });
+  }
+  return engineModule.Loader;
+}
+
+/** A turn of the event loop without the 4 ms that nested timers wait at least. */
+function messageTurn(): () => Promise<void> {
+  const { port1, port2 } = new MessageChannel();
+  let resume: (() => void) | undefined;
+  port1.onmessage = () => resume?.();
+  return () =>
+    new Promise<void>((resolve) => {
+      resume = resolve;
+      port2.postMessage(null);
+    });
+}

@@ -1,0 +1,169 @@
+// The public types. Units are in the names: `Ms` milliseconds, `Bytes` bytes, `Tokens` counts.
+
+/** One GGUF file: an address (relative ones are resolved against the page) or its bytes. */
+export type SourceFile = string | URL | Blob;
+
+/** A model: one GGUF file, or its shards in order. */
+export type Source = SourceFile | readonly SourceFile[];
+
+export type Backend = 'auto' | 'cpu' | 'webgpu';
+export type Precision = 'auto' | 'exact' | 'fast';
+
+export interface Progress {
+  /** `download`: bytes arrive and go to the engine; `upload`: the backend takes what is left. */
+  phase: 'download' | 'upload';
+  receivedBytes: number;
+  /** `null` while a server has not told the length of a file. */
+  totalBytes: number | null;
+}
+
+export interface LoadOptions {
+  /** Default `auto`. `model.info.backendReason` says why the one in use was chosen. */
+  backend?: Backend | undefined;
+  /** `exact`: f32 activations; `fast`: int8 activations. Default `auto`. */
+  precision?: Precision | undefined;
+  /** Tokens of prompt and answer together. Default min(the model's, 4096). */
+  contextLength?: number | undefined;
+  /** Sent with each request for the model, for downloads behind a login. */
+  headers?: HeadersInit | undefined;
+  onProgress?: ((progress: Progress) => void) | undefined;
+  /** Aborting ends the load, which rejects with the signal's reason. */
+  signal?: AbortSignal | undefined;
+  /** Where `worker.js` is served, for bundlers that lose it. */
+  workerUrl?: string | URL | undefined;
+  /** Where `engine_bg.wasm` is served, for bundlers that lose it. */
+  wasmUrl?: string | URL | undefined;
+}
+
+export interface ModelInfo {
+  name: string;
+  architecture: string;
+  quantization: string;
+  parameters: number;
+  contextLength: number;
+  backend: string;
+  backendReason: string;
+  precision: string;
+  threads: number;
+  adapter: string | null;
+  wasmVariant: string;
+}
+
+export interface Memory {
+  weightsBytes: number;
+  kvCacheBytes: number;
+  scratchBytes: number;
+  wasmHeapBytes: number;
+}
+
+export interface ChatMessage {
+  role: string;
+  content: string;
+}
+
+export interface TemplateOptions {
+  /** Ends the prompt with the opening of the assistant's turn. Default `true`. */
+  addGenerationPrompt?: boolean | undefined;
+  /** Further variables for the model's chat template. */
+  variables?: Record<string, unknown> | undefined;
+}
+
+export interface GenerateOptions {
+  /** Default: up to the end of the context. */
+  maxTokens?: number | undefined;
+  /** Default 0.8; 0 takes the likeliest token each time. */
+  temperature?: number | undefined;
+  /** Default 40; 0 keeps all. */
+  topK?: number | undefined;
+  /** Default 0.95. */
+  topP?: number | undefined;
+  /** Default 0. */
+  minP?: number | undefined;
+  /** Same seed, same tokens, on the same backend, file and package version. */
+  seed?: number | undefined;
+  /** Texts that end the answer; they are not part of it. */
+  stop?: string[] | undefined;
+  /** Goes on past the model's end tokens, for comparisons. Default `false`. */
+  ignoreEos?: boolean | undefined;
+  templateOptions?: TemplateOptions | undefined;
+  /** Tokens made ahead of the reader at most. Default 8; 0 makes one per read. */
+  lookahead?: number | undefined;
+  /** Aborting rejects pending reads with the signal's reason. */
+  signal?: AbortSignal | undefined;
+}
+
+export interface Token {
+  id: number;
+  /** What this token adds to the text; `''` while a UTF-8 character is incomplete. */
+  text: string;
+  /** Position in the answer, from 0. */
+  index: number;
+  /** When it was sampled, on the page's `performance.now()` timeline. */
+  atMs: number;
+}
+
+export type FinishReason = 'stop' | 'length' | 'cancelled' | 'error';
+
+export interface Stats {
+  finishReason: FinishReason;
+  promptTokens: number;
+  /** Prompt tokens whose KV cache was reused. */
+  cachedTokens: number;
+  completionTokens: number;
+  decodeSteps: number;
+  /** From the call to the engine's first step for it. */
+  queueMs: number;
+  prefillMs: number;
+  /** From the call to the first sampled token; `null` when there was none. */
+  ttftMs: number | null;
+  /** From the call to the first non-empty text; `null` when there was none. */
+  firstTextMs: number | null;
+  decodeMs: number;
+  prefillTokensPerSecond: number;
+  /** (n − 1) ÷ the time between the first and the last token; 0 below two tokens. */
+  decodeTokensPerSecond: number;
+  /** Gaps between tokens, in order. */
+  itlMs: number[];
+}
+
+/** Position i of the three lists speaks of the prediction of token i + 1. */
+export interface ScoreResult {
+  ids: number[];
+  /** The likeliest next token. */
+  top1: number[];
+  top1Logprob: number[];
+  /** Log-probability of the token that really follows. */
+  nextLogprob: number[];
+}
+
+/** A running answer. Nothing is computed before it is read. */
+export interface TokenStream extends ReadableStream<Token> {
+  /** Fulfils once, whatever happens: at the end, on cancel, on failure. */
+  readonly stats: Promise<Stats>;
+  /** The exact prompt, after template and special tokens. Rejects where there never was one. */
+  readonly promptIds: Promise<number[]>;
+  [Symbol.asyncIterator](options?: ReadableStreamIteratorOptions): TokenIterator;
+  values(options?: ReadableStreamIteratorOptions): TokenIterator;
+  [Symbol.dispose](): void;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** What `for await` walks; leaving the loop early cancels the stream. */
+export type TokenIterator = ReadableStreamAsyncIterator<Token>;
+
+/** A loaded model, alone in its worker. Calls queue in order. */
+export interface Model {
+  readonly info: ModelInfo;
+  memory(): Promise<Memory>;
+  /** `special`: text such as `<|im_end|>` becomes its control token. Default `false`. */
+  tokenize(text: string, options?: { special?: boolean | undefined }): Promise<number[]>;
+  detokenize(ids: ArrayLike<number>): Promise<string>;
+  applyChatTemplate(messages: ChatMessage[], options?: TemplateOptions): Promise<string>;
+  /** Runs the tokens through the model by force and tells how likely each was. */
+  score(input: string | ArrayLike<number>): Promise<ScoreResult>;
+  /** A string is a raw prompt; messages go through the model's chat template. */
+  generate(input: string | ChatMessage[], options?: GenerateOptions): TokenStream;
+  /** Ends the worker; whatever is pending settles with `disposed`. */
+  dispose(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}

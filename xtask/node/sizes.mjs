@@ -1,0 +1,82 @@
+// Prints raw, gzip and brotli sizes of the built files, and fails when the engine is
+// larger than it may be. Usage: node sizes.mjs CACHE.json FOLDER...
+//
+// Brotli at its best level takes seconds, so results are kept by content hash.
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, relative } from 'node:path';
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
+
+/** The largest engine module, in bytes after brotli. */
+const ENGINE_LIMIT = 2_000_000;
+const COMPRESSED = /\.(wasm|js|css|html|svg)$/;
+
+const [cacheFile, ...folders] = process.argv.slice(2);
+const known = readCache();
+const used = {};
+const rows = [['file', 'raw', 'gzip', 'brotli']];
+let tooLarge = false;
+
+for (const folder of folders) {
+  for (const file of walk(folder)) {
+    const size = measure(file);
+    rows.push([join(basename(folder), relative(folder, file)), ...size.map(grouped)]);
+    if (basename(file) === 'engine_bg.wasm' && size[2] > ENGINE_LIMIT) {
+      tooLarge = true;
+      console.error(
+        `engine_bg.wasm has ${grouped(size[2])} bytes after brotli, ` +
+          `more than ${grouped(ENGINE_LIMIT)}`,
+      );
+    }
+  }
+}
+mkdirSync(dirname(cacheFile), { recursive: true });
+writeFileSync(cacheFile, JSON.stringify(used));
+console.log(table(rows));
+process.exitCode = tooLarge ? 1 : 0;
+
+function readCache() {
+  try {
+    return JSON.parse(readFileSync(cacheFile, 'utf8'));
+  } catch {
+    return {};
+  }
+}
+
+function* walk(folder) {
+  for (const name of readdirSync(folder).sort()) {
+    const file = join(folder, name);
+    if (statSync(file).isDirectory()) yield* walk(file);
+    else if (COMPRESSED.test(name)) yield file;
+  }
+}
+
+/** Raw, gzip and brotli bytes of a file. */
+function measure(file) {
+  const bytes = readFileSync(file);
+  const key = createHash('sha256').update(bytes).digest('hex');
+  used[key] = known[key] ?? [bytes.length, gzipSync(bytes, { level: 9 }).length, brotli(bytes)];
+  return used[key];
+}
+
+function brotli(bytes) {
+  const params = {
+    [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY,
+    [constants.BROTLI_PARAM_LGWIN]: constants.BROTLI_MAX_WINDOW_BITS,
+    [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+  };
+  return brotliCompressSync(bytes, { params }).length;
+}
+
+function grouped(number) {
+  return number.toLocaleString('en-US');
+}
+
+function table(lines) {
+  const widths = lines[0].map((_, column) => Math.max(...lines.map((line) => line[column].length)));
+  return lines
+    .map(([name, ...sizes]) =>
+      [name.padEnd(widths[0]), ...sizes.map((s, i) => s.padStart(widths[i + 1]))].join('  '),
+    )
+    .join('\n');
+}

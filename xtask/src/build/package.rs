@@ -1,0 +1,154 @@
+//! The npm package in `pkg/`: wasm-bindgen's module, the compiled TypeScript face, the
+//! manifest and the texts that belong to it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, anyhow};
+use wasm_bindgen_cli_support::Bindgen;
+
+use super::Kind;
+use crate::stamp::{self, Inputs};
+use crate::wasm::Wasm;
+use crate::{paths, process};
+
+/// wasm-bindgen's output: `engine.js` and `engine_bg.wasm`.
+const ENGINE: &str = "engine";
+const TEXTS: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
+
+/// What rustc's wasm32 target and simd128 may use; wasm-opt rejects a module otherwise.
+const WASM_OPT: [&str; 8] = [
+    "-O3",
+    "--enable-simd",
+    "--enable-bulk-memory",
+    "--enable-sign-ext",
+    "--enable-mutable-globals",
+    "--enable-nontrapping-float-to-int",
+    "--enable-reference-types",
+    "--enable-multivalue",
+];
+
+pub(crate) fn make(kind: Kind) -> Result<()> {
+    engine(kind)?;
+    face()
+}
+
+fn pkg() -> PathBuf {
+    paths::at_root("pkg")
+}
+
+/// Turns the compiled module into `engine.js` and `engine_bg.wasm`.
+fn engine(kind: Kind) -> Result<()> {
+    let module = Wasm::artifact(kind.profile());
+    let inputs = Inputs::new().text(kind.profile()).path(&module)?.finish();
+    let output = pkg().join("engine_bg.wasm");
+    let ran = stamp::unless_fresh("engine", &inputs, &output, || {
+        eprintln!("build: wasm-bindgen");
+        bind(&module)?;
+        if kind == Kind::Release {
+            optimize(&output)
+        } else {
+            Ok(())
+        }
+    })?;
+    if ran {
+        eprintln!("build: pkg/engine.js, pkg/engine_bg.wasm");
+    }
+    Ok(())
+}
+
+fn bind(module: &Path) -> Result<()> {
+    fs::create_dir_all(pkg())?;
+    let mut bindgen = Bindgen::new();
+    bindgen.input_path(module).out_name(ENGINE).typescript(true);
+    bindgen
+        .web(true)
+        .map_err(|error| anyhow!("wasm-bindgen: {error:#}"))?;
+    bindgen
+        .generate(pkg())
+        .map_err(|error| anyhow!("wasm-bindgen: {error:#}"))
+}
+
+fn optimize(module: &Path) -> Result<()> {
+    eprintln!("build: wasm-opt -O3 (minutes)");
+    let smaller = module.with_extension("wasm.opt");
+    let mut command = Command::new("node");
+    command
+        .current_dir(paths::root())
+        .arg("node_modules/binaryen/bin/wasm-opt");
+    command.args(WASM_OPT).arg(module).arg("-o").arg(&smaller);
+    process::run(&mut command)?;
+    fs::rename(&smaller, module).with_context(|| format!("cannot write `{}`", module.display()))
+}
+
+/// Compiles `js/` into the package and adds the manifest and the texts.
+fn face() -> Result<()> {
+    let mut inputs = Inputs::new()
+        .text(env!("CARGO_PKG_VERSION"))
+        .path(&paths::at_root("js"))?
+        .path(&paths::at_root("package-lock.json"))?
+        .path(&pkg().join("engine.d.ts"))?;
+    for text in TEXTS {
+        inputs = inputs.path(&paths::at_root(text))?;
+    }
+    stamp::unless_fresh(
+        "face",
+        &inputs.finish(),
+        &pkg().join("package.json"),
+        || {
+            eprintln!("build: tsc");
+            remove_last_face()?;
+            process::run(&mut tsc("js"))?;
+            for text in TEXTS {
+                fs::copy(paths::at_root(text), pkg().join(text))
+                    .with_context(|| format!("cannot copy `{text}` into the package"))?;
+            }
+            // Last: the package counts as made when its manifest is there.
+            manifest()
+        },
+    )?;
+    Ok(())
+}
+
+/// The TypeScript compiler on one project folder.
+pub(crate) fn tsc(project: &str) -> Command {
+    let mut command = Command::new("node");
+    command
+        .current_dir(paths::root())
+        .args(["node_modules/typescript/bin/tsc", "-p", project]);
+    command
+}
+
+/// Removes what an earlier build compiled: a source file that is gone leaves nothing.
+fn remove_last_face() -> Result<()> {
+    for entry in fs::read_dir(pkg())? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let of_engine = name.starts_with("engine.") || name.starts_with("engine_bg.");
+        if of_engine {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the manifest of `js/` with the version of the crate.
+fn manifest() -> Result<()> {
+    let source = paths::at_root("js/package.json");
+    let text = fs::read_to_string(&source)
+        .with_context(|| format!("cannot read `{}`", source.display()))?;
+    let mut manifest: serde_json::Value =
+        serde_json::from_str(&text).context("js/package.json is not JSON")?;
+    let fields = manifest
+        .as_object_mut()
+        .context("js/package.json is not an object")?;
+    fields.insert("version".into(), env!("CARGO_PKG_VERSION").into());
+    let text = serde_json::to_string_pretty(&manifest)? + "\n";
+    Ok(fs::write(pkg().join("package.json"), text)?)
+}

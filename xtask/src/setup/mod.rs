@@ -1,0 +1,67 @@
+//! `setup`: everything that building needs. Each step is skipped when its result is
+//! there, and puts the result in place in one rename, so that an interrupted run
+//! leaves nothing half-done.
+
+mod apt;
+mod chromium;
+mod model;
+mod npm;
+mod standard_library;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::wasm::Wasm;
+
+/// A step that found its result in place says nothing: every command calls these steps.
+const WORTH_A_LINE: Duration = Duration::from_millis(300);
+
+/// What a complete setup gives to the other commands.
+pub(crate) struct Ready {
+    pub(crate) wasm: Wasm,
+    pub(crate) chromium: PathBuf,
+    pub(crate) model: PathBuf,
+}
+
+/// `cargo xtask setup`.
+pub(crate) fn command(parser: lexopt::Parser) -> Result<()> {
+    crate::args::nothing_left(parser)?;
+    let start = Instant::now();
+    all()?;
+    eprintln!(
+        "setup: everything is ready ({:.1} s)",
+        start.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+/// Runs every step.
+pub(crate) fn all() -> Result<Ready> {
+    let wasm = for_build()?;
+    let chromium = step("Chromium", chromium::ready)?;
+    let model = step("default model", model::ready)?;
+    Ok(Ready {
+        wasm,
+        chromium,
+        model,
+    })
+}
+
+/// Runs the steps that `build` needs: no browser, no model.
+pub(crate) fn for_build() -> Result<Wasm> {
+    let wasm = step("wasm32 standard library", standard_library::ready)?;
+    step("npm packages", npm::ready)?;
+    Ok(wasm)
+}
+
+fn step<T>(name: &str, ready: impl FnOnce() -> Result<T>) -> Result<T> {
+    let start = Instant::now();
+    let value = ready().with_context(|| format!("setup, {name}"))?;
+    eprintln!(
+        "setup: {name}: ready ({:.1} s)",
+        start.elapsed().as_secs_f64()
+    );
+    Ok(value)
+}
