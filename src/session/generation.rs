@@ -44,6 +44,7 @@ pub enum Progress {
 #[derive(Debug)]
 pub struct Generation {
     ids: Vec<u32>,
+    prompt_tokens: usize,
     max_tokens: usize,
     options: GenerateOptions,
     seed: u64,
@@ -70,6 +71,7 @@ impl Generation {
             stop: StopMatcher::new(options.stop.clone()),
             recorder: Recorder::new(now_ms, prompt.len()),
             finished: None,
+            prompt_tokens: prompt.len(),
             ids: prompt,
             options,
         }
@@ -79,6 +81,12 @@ impl Generation {
     #[must_use]
     pub fn ids(&self) -> &[u32] {
         &self.ids
+    }
+
+    /// The prompt alone.
+    #[must_use]
+    pub fn prompt_ids(&self) -> &[u32] {
+        &self.ids[..self.prompt_tokens]
     }
 
     /// Whether the answer is complete.

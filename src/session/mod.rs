@@ -18,13 +18,12 @@ mod stop;
 pub use error::SessionError;
 pub use generation::{Generation, Progress, Token};
 pub use load::{LoadOptions, Loader};
-pub use options::{GenerateOptions, Input};
+pub use options::{GenerateOptions, Input, template_options};
 pub use score::{ScoreJob, ScoreProgress, ScoreResult};
 
 use std::rc::Rc;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use crate::backend::{
     Backend, BackendMemory, Outputs, Recording, SampleParams, Sampled, SequenceStep, Slot, Step,
@@ -33,7 +32,7 @@ use crate::backend::{
 use crate::measure::Clock;
 use crate::model::{Config, Weights, forward};
 use crate::tokenizer::{
-    ChatMessage, ChatTemplate, Now, Segment, TemplateError, TemplateOptions, Tokenizer,
+    ChatMessage, ChatTemplate, Segment, TemplateError, TemplateOptions, Tokenizer,
 };
 use kv_cache::KvCache;
 use pacer::Pacer;
@@ -118,18 +117,12 @@ impl<B: Backend> Session<B> {
     pub fn prompt_ids(
         &self,
         input: &Input,
-        variables: &Map<String, Value>,
-        now: &Now,
+        options: &TemplateOptions,
     ) -> Result<Vec<u32>, SessionError> {
         match input {
             Input::Raw(text) => Ok(self.tokenizer.encode_prompt(text)?),
             Input::Chat(messages) => {
-                let options = TemplateOptions {
-                    add_generation_prompt: true,
-                    variables: variables.clone(),
-                    now: *now,
-                };
-                let segments = self.apply_chat_template(messages, &options)?;
+                let segments = self.apply_chat_template(messages, options)?;
                 Ok(self.tokenizer.encode_segments(&segments)?)
             }
         }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::error::SessionError;
-use crate::tokenizer::ChatMessage;
+use crate::tokenizer::{ChatMessage, Now, TemplateOptions};
 
 const MAX_STOPS: usize = 64;
 const MAX_STOP_BYTES: usize = 1024;
@@ -130,6 +130,25 @@ impl GenerateOptions {
         }
         Ok(read)
     }
+}
+
+/// Reads `addGenerationPrompt` (default true); every other entry is a variable of the
+/// template.
+///
+/// # Errors
+/// [`SessionError::InvalidOption`] when `addGenerationPrompt` is no boolean.
+pub fn template_options(
+    options: &Map<String, Value>,
+    now: Now,
+) -> Result<TemplateOptions, SessionError> {
+    let mut variables = options.clone();
+    let name = "addGenerationPrompt";
+    let add_generation_prompt = match variables.remove(name) {
+        None => true,
+        Some(Value::Bool(value)) => value,
+        Some(value) => return Err(invalid(name, kind(&value), "true or false")),
+    };
+    Ok(TemplateOptions { add_generation_prompt, variables, now })
 }
 
 pub(super) fn invalid(

@@ -13,9 +13,9 @@ use crate::backend::cpu::CpuBackend;
 use crate::measure::FinishReason;
 use crate::session::{
     GenerateOptions, Generation, Input, ModelDescription, Progress, ScoreJob, ScoreProgress,
-    ScoreResult, Session, Token,
+    ScoreResult, Session, Token, template_options,
 };
-use crate::tokenizer::{ChatMessage, TemplateOptions};
+use crate::tokenizer::ChatMessage;
 
 /// A model, its KV cache and the jobs on it.
 #[wasm_bindgen]
@@ -134,7 +134,8 @@ impl Engine {
         self.session.tokenizer().decode(ids)
     }
 
-    /// The prompt that messages become: `{ addGenerationPrompt?, variables? }`.
+    /// The prompt that messages become: `{ addGenerationPrompt?, … }`, the rest being
+    /// variables of the template.
     ///
     /// # Errors
     /// `invalid-option` for messages or options of the wrong kind, or without a template.
@@ -145,14 +146,8 @@ impl Engine {
         options: JsValue,
     ) -> Result<String, JsValue> {
         let messages = messages_from(messages)?;
-        let mut options = to_options(options, "template options")?;
-        let add_generation_prompt = match options.remove("addGenerationPrompt") {
-            None => true,
-            Some(value) => value.as_bool().ok_or_else(|| {
-                throw(&Error::Kind { name: "addGenerationPrompt", expected: "true or false" })
-            })?,
-        };
-        let options = TemplateOptions { add_generation_prompt, variables: options, now: now() };
+        let options = to_options(options, "template options")?;
+        let options = template_options(&options, now()).map_err(throw_session)?;
         let segments =
             self.session.apply_chat_template(&messages, &options).map_err(throw_session)?;
         Ok(segments.into_iter().map(|segment| segment.text).collect())
@@ -168,23 +163,22 @@ impl Engine {
         let options = to_options(options, "generate options")?;
         let mut options = GenerateOptions::from_json(&options).map_err(throw_session)?;
         options.seed = options.seed.or_else(|| Some(random_seed()));
-        let prompt = self
-            .session
-            .prompt_ids(&input, &options.template_options, &now())
-            .map_err(throw_session)?;
+        let template = template_options(&options.template_options, now()).map_err(throw_session)?;
+        let prompt = self.session.prompt_ids(&input, &template).map_err(throw_session)?;
         let generation = self.session.generation(prompt, options).map_err(throw_session)?;
         let id = self.new_id();
         self.generations.insert(id, generation);
         Ok(id)
     }
 
-    /// Ids of a generation: its prompt, then its answer so far.
+    /// Ids of a generation's prompt.
     ///
     /// # Errors
     /// `internal` for a number that is not in use.
-    pub fn ids(&self, id: u32) -> Result<Vec<u32>, JsValue> {
+    #[wasm_bindgen(js_name = promptIds)]
+    pub fn prompt_ids(&self, id: u32) -> Result<Vec<u32>, JsValue> {
         let generation = self.generations.get(&id).ok_or_else(|| no_job(id))?;
-        Ok(generation.ids().to_vec())
+        Ok(generation.prompt_ids().to_vec())
     }
 
     /// One prefill chunk or one decode step.

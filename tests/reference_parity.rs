@@ -1,0 +1,137 @@
+//! SmolLM2-135M-Instruct (Q4_1) against float32 reference tokens and log-probabilities.
+//!
+//! `data/reference` holds the reference and the script that made it. Exact tier: forced top-1
+//! agreement at least 0.98, mean |Δ log-prob| at most 0.02, greedy ids equal up to the first
+//! margin below 0.05. Fast tier: no further from the reference than llama.cpp's int8
+//! activations are, and along the reference's greedy ids each one within 0.5 nat of our best.
+
+mod common;
+
+use common::default_model;
+use common::model::{BareModel, greedy, ids, prompt, run, session_from_file};
+use serde_json::Value;
+use tokenbrook::backend::Backend;
+use tokenbrook::backend::cpu::{CpuBackend, Precision};
+use tokenbrook::session::{Input, ScoreProgress, ScoreResult, Session};
+
+const UNCERTAIN_MARGIN: f64 = 0.05;
+
+fn cases() -> Vec<Value> {
+    let text = include_str!("data/reference/smollm2-135m-q4_1.json");
+    let reference: Value = serde_json::from_str(text).expect("the reference is JSON");
+    reference["cases"].as_array().expect("the reference has cases").clone()
+}
+
+fn numbers<T: serde::de::DeserializeOwned>(value: &Value) -> Vec<T> {
+    serde_json::from_value(value.clone()).expect("the reference has numbers here")
+}
+
+fn input(case: &Value) -> Input {
+    let input = if case["messages"].is_null() { &case["raw"] } else { &case["messages"] };
+    Input::from_json(input).expect("the case has an input")
+}
+
+fn session(precision: Precision) -> Session<CpuBackend> {
+    session_from_file(CpuBackend::new(precision), &default_model())
+}
+
+fn score<B: Backend>(session: &mut Session<B>, ids: Vec<u32>) -> ScoreResult {
+    let mut job = session.score_job(ids).expect("the ids fit");
+    loop {
+        if let ScoreProgress::Finished(result) =
+            pollster::block_on(session.score(&mut job)).expect("the chunk runs")
+        {
+            return result;
+        }
+    }
+}
+
+/// Share of equal top-1 ids, and mean |Δ log-prob| of the next ids.
+fn distance(case: &Value, result: &ScoreResult) -> (f64, f64) {
+    let top1: Vec<u32> = numbers(&case["forced"]["top1"]);
+    let next: Vec<f64> = numbers(&case["forced"]["next_logprob"]);
+    assert_eq!((result.top1.len(), result.next_logprob.len()), (top1.len(), next.len()));
+    let count = top1.len() as f64;
+    let equal = top1.iter().zip(&result.top1).filter(|(a, b)| a == b).count() as f64;
+    let difference: f64 =
+        next.iter().zip(&result.next_logprob).map(|(a, b)| (a - b).abs()).sum();
+    (equal / count, difference / count)
+}
+
+#[test]
+fn exact_tier_follows_the_reference() {
+    let mut session = session(Precision::Exact);
+    for case in cases() {
+        let name = &case["name"];
+        let prompt = prompt(&session, &input(&case));
+        assert_eq!(prompt, numbers::<u32>(&case["prompt_ids"]), "{name}: prompt ids");
+        if !case["forced"].is_null() {
+            let (agreement, difference) = distance(&case, &score(&mut session, prompt));
+            eprintln!("{name}: top-1 agreement {agreement:.4}, mean difference {difference:.5}");
+            assert!(agreement >= 0.98, "{name}: {agreement}");
+            assert!(difference <= 0.02, "{name}: {difference}");
+        } else {
+            let want: Vec<u32> = numbers(&case["greedy_ids"]);
+            let margins: Vec<f64> = numbers(&case["greedy_margin"]);
+            let sure = margins.iter().take_while(|&&m| m >= UNCERTAIN_MARGIN).count();
+            let mut options = greedy(sure);
+            options.ignore_eos = true;
+            let tokens = run(&mut session, prompt, options);
+            assert_eq!(ids(&tokens), want[..sure], "{name}: greedy ids");
+            let text: String = tokens.iter().map(|token| token.text.as_str()).collect();
+            assert!(!text.contains('\u{FFFD}'), "{name}: {text:?}");
+        }
+    }
+}
+
+#[test]
+fn fast_tier_is_no_further_from_the_reference_than_llama_cpp() {
+    let mut session = session(Precision::Fast);
+    for case in cases() {
+        let name = &case["name"];
+        let prompt: Vec<u32> = numbers(&case["prompt_ids"]);
+        if case["forced"].is_null() {
+            let greedy: Vec<u32> = numbers(&case["greedy_ids"]);
+            let first = prompt.len() - 1;
+            let result = score(&mut session, [prompt, greedy].concat());
+            for at in first..result.top1.len() {
+                let gap = result.top1_logprob[at] - result.next_logprob[at];
+                assert!(gap <= 0.5, "{name}: id {} is {gap} nat below the best", at + 1);
+            }
+        } else {
+            let peer = &case["llama_cpp_int8"];
+            let (agreement, difference) = distance(&case, &score(&mut session, prompt));
+            eprintln!("{name}: top-1 agreement {agreement:.4}, mean difference {difference:.5}");
+            let least = peer["top1_agreement"].as_f64().expect("a number") - 0.01;
+            let most = peer["mean_abs_dlogprob"].as_f64().expect("a number") * 1.15;
+            assert!(agreement >= least, "{name}: {agreement} < {least}");
+            assert!(difference <= most, "{name}: {difference} > {most}");
+        }
+    }
+}
+
+/// Decoding with the cache gives the logits of computing everything anew, at every step of a
+/// reply of 64 tokens.
+#[test]
+fn cached_decode_equals_recomputing_from_scratch() {
+    let bytes = std::fs::read(default_model()).expect("the model file reads");
+    let mut model = BareModel::load(CpuBackend::new(Precision::Exact), &bytes, 128, 256);
+    let mut cached = [model.backend.allocate_block().expect("memory for a block")];
+    let scratch = [model.backend.allocate_block().expect("memory for a block")];
+    let mut ids: Vec<u32> = numbers(&cases()[3]["prompt_ids"]);
+    let mut fed = 0;
+    for step in 0..64 {
+        let decoded = model.logits(&ids[fed..], fed, &cached);
+        let anew = model.logits(&ids, 0, &scratch);
+        let worst = decoded.iter().zip(&anew).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(worst <= 1e-4, "step {step}: {worst}");
+        fed = ids.len();
+        let best = (0..decoded.len()).max_by(|&a, &b| decoded[a].total_cmp(&decoded[b]));
+        ids.push(u32::try_from(best.expect("a vocabulary")).expect("an id"));
+    }
+    // The comparison is worth something only if a stale cache shows.
+    cached.swap_with_slice(&mut [model.backend.allocate_block().expect("memory for a block")]);
+    let stale = model.logits(&ids[fed..], fed, &cached);
+    let anew = model.logits(&ids, 0, &scratch);
+    assert!(stale.iter().zip(&anew).any(|(a, b)| !((a - b).abs() <= 1e-2)));
+}
