@@ -1,2 +1,4 @@
 //! Language models that stream inside the browser.
 #![deny(unsafe_code)]
+
+pub mod tokenizer;
