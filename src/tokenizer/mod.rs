@@ -1,0 +1,30 @@
+//! Text to token ids and back, as the model's own file describes it.
+//!
+//! ```text
+//! GGUF metadata ─► Vocabulary ─► Tokenizer ─► ids          ids ─► token_bytes ─► Detokenizer ─► text
+//! chat template ─► ChatTemplate ─► Segments ─► Tokenizer::encode_segments
+//! ```
+//!
+//! The ids are those of Hugging Face's `tokenizers` for the same vocabulary. Text that a user
+//! wrote never becomes a control token: see [`ChatTemplate::render_segments`].
+
+mod bpe;
+mod byte_alphabet;
+mod chat_template;
+mod detokenizer;
+mod error;
+mod guard;
+mod json;
+mod pre_tokenizer;
+mod special;
+mod strftime;
+mod vocabulary;
+
+pub use bpe::Tokenizer;
+pub use chat_template::{ChatMessage, ChatTemplate, TemplateOptions};
+pub use detokenizer::Detokenizer;
+pub use error::{TemplateError, TokenizerError};
+pub use guard::Segment;
+pub use pre_tokenizer::SUPPORTED_PRE_TOKENIZERS;
+pub use strftime::Now;
+pub use vocabulary::{Strings, Vocabulary};
