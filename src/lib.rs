@@ -1,2 +1,5 @@
 //! Language models that stream inside the browser.
 #![deny(unsafe_code)]
+
+pub mod gguf;
+pub mod quant;

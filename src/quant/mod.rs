@@ -1,0 +1,11 @@
+//! Turns quantized blocks into floats, plainly: the meaning of each block type, one readable
+//! loop each. Fast code elsewhere is compared with it.
+
+mod block;
+mod dequantize;
+
+pub use block::{
+    BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0, BlockQ5_1, BlockQ5K, BlockQ6K,
+    BlockQ8_0, BlockQ8_1, BlockQ8K,
+};
+pub use dequantize::{QuantError, dequantize};
