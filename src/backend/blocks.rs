@@ -53,7 +53,12 @@ impl Blocks {
             return Ok(BlockId(index));
         }
         let values = allocate("the KV cache", &self.block_dims, f32::NAN)?;
-        self.blocks.push(Block { values, taken: true, filled: 0, met: 0 });
+        self.blocks.push(Block {
+            values,
+            taken: true,
+            filled: 0,
+            met: 0,
+        });
         Ok(BlockId(self.blocks.len() - 1))
     }
 
@@ -77,7 +82,10 @@ impl Blocks {
 
     /// Bytes held, released blocks included: they are kept for reuse.
     pub(super) fn bytes(&self) -> u64 {
-        self.blocks.iter().map(|block| super::memory::bytes_of(&block.values)).sum()
+        self.blocks
+            .iter()
+            .map(|block| super::memory::bytes_of(&block.values))
+            .sum()
     }
 
     /// Checks that all blocks of a table are taken, differ, and are filled up to `position`.
@@ -96,7 +104,9 @@ impl Blocks {
                 return usage("a block is twice in one table");
             }
             block.met = self.check;
-            let cached = position.saturating_sub(i * self.block_tokens).min(self.block_tokens);
+            let cached = position
+                .saturating_sub(i * self.block_tokens)
+                .min(self.block_tokens);
             if block.filled < cached {
                 return usage("the position lies past what the blocks hold");
             }
@@ -107,7 +117,9 @@ impl Blocks {
     /// Declares the positions of a table valid up to `end` and no further.
     pub(super) fn set_filled(&mut self, table: &[BlockId], from: usize, end: usize) {
         for (i, id) in table.iter().enumerate().skip(from / self.block_tokens) {
-            let filled = end.saturating_sub(i * self.block_tokens).min(self.block_tokens);
+            let filled = end
+                .saturating_sub(i * self.block_tokens)
+                .min(self.block_tokens);
             self.blocks[id.0].filled = filled;
         }
     }

@@ -27,14 +27,25 @@ enum Phase {
     Submitted,
 }
 
+/// Norm gains and biases.
+#[derive(Debug)]
+pub(super) struct Vectors(Vec<Vec<f32>>);
+
+impl Vectors {
+    /// A vector whose id a check has seen.
+    pub(super) fn get(&self, id: VectorId) -> &[f32] {
+        &self.0[id.0]
+    }
+}
+
 /// Ids, vectors, buffers and the step state of a host backend.
 #[derive(Debug)]
 pub(super) struct Ledger {
     phase: Phase,
     shape: Option<ModelShape>,
     matrices: Vec<Parts>,
-    vectors: Vec<Vec<f32>>,
-    ropes: Vec<RopeSpec>,
+    pub(super) vectors: Vectors,
+    pub(super) ropes: Vec<RopeSpec>,
     pub(super) blocks: Blocks,
     pub(super) slots: Slots,
     pub(super) step: StepState,
@@ -48,7 +59,7 @@ impl Ledger {
             phase: Phase::Loading,
             shape: None,
             matrices: Vec::new(),
-            vectors: Vec::new(),
+            vectors: Vectors(Vec::new()),
             ropes: Vec::new(),
             blocks: Blocks::new(1, [0; 3]),
             slots: Slots::empty(),
@@ -96,18 +107,22 @@ impl Ledger {
         self.loading("create_vector")?;
         let mut copy = super::memory::allocate("weights", &[values.len()], 0.0)?;
         copy.copy_from_slice(values);
-        self.vectors.push(copy);
-        Ok(VectorId(self.vectors.len() - 1))
+        self.vectors.0.push(copy);
+        Ok(VectorId(self.vectors.0.len() - 1))
     }
 
     pub(super) fn create_rope(&mut self, spec: &RopeSpec) -> Result<RopeId, BackendError> {
-        self.loading("create_rope")?;
+        const OP: &str = "create_rope";
+        self.loading(OP)?;
+        if spec.frequencies.is_empty() {
+            return Err(usage(OP, "a rope without frequencies"));
+        }
         self.ropes.push(spec.clone());
         Ok(RopeId(self.ropes.len() - 1))
     }
 
-    /// Ends loading: everything is written, `shape` makes sense, the arena exists.
-    pub(super) fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError> {
+    /// Whether loading may end: everything is written and `shape` makes sense.
+    pub(super) fn check_prepare(&self, shape: &ModelShape) -> Result<(), BackendError> {
         const OP: &str = "prepare";
         self.loading(OP)?;
         let heads = &shape.heads;
@@ -125,16 +140,24 @@ impl Ledger {
         if sizes.contains(&0) {
             return Err(usage(OP, "a size is zero"));
         }
-        if heads.num_heads % heads.num_kv_heads != 0 {
+        if !heads.num_heads.is_multiple_of(heads.num_kv_heads) {
             return Err(usage(OP, "the KV heads do not divide the query heads"));
         }
-        let widest = heads.num_heads.checked_mul(3).and_then(|n| n.checked_mul(heads.head_dim));
+        let widest = heads
+            .num_heads
+            .checked_mul(3)
+            .and_then(|n| n.checked_mul(heads.head_dim));
         if widest.is_none() || shape.intermediate_size.checked_mul(2).is_none() {
             return Err(usage(OP, "a row beyond the address space"));
         }
-        self.matrices.iter().try_for_each(Parts::check_complete)?;
+        self.matrices.iter().try_for_each(Parts::check_complete)
+    }
+
+    /// Ends loading and makes the arena.
+    pub(super) fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError> {
+        self.check_prepare(shape)?;
         self.slots = Slots::new(shape)?;
-        let per_position = [shape.num_layers, 2, heads.kv_len()];
+        let per_position = [shape.num_layers, 2, shape.heads.kv_len()];
         self.blocks = Blocks::new(shape.block_tokens, per_position);
         self.shape = Some(*shape);
         self.phase = Phase::Ready;
@@ -166,7 +189,8 @@ impl Ledger {
         }
         for sequence in &self.step.sequences {
             let table = self.step.table(sequence);
-            self.blocks.set_filled(table, sequence.position, sequence.position);
+            self.blocks
+                .set_filled(table, sequence.position, sequence.position);
         }
         self.phase = Phase::Recording;
         Ok(())
@@ -269,9 +293,8 @@ impl Ledger {
         self.check_vector(OP, "k_norm", weight(op.k_norm), head_dim)?;
         if let Some(rope) = op.rope {
             let pairs = self.rope(OP, rope)?.frequencies.len();
-            if pairs == 0 || pairs > head_dim / 2 {
-                expect(OP, "rope, at most", head_dim / 2, pairs)?;
-                return Err(usage(OP, "a rope without frequencies"));
+            if pairs > head_dim / 2 {
+                return expect(OP, "pairs of the rope, at most", head_dim / 2, pairs).map(|()| 0);
             }
         }
         self.check_slot(OP, "qkv", qkv, op.heads.qkv_len())
@@ -361,28 +384,27 @@ impl Ledger {
 
     // Look-ups.
 
-    /// A vector whose id a check has seen.
-    pub(super) fn vector(&self, id: VectorId) -> &[f32] {
-        &self.vectors[id.0]
-    }
-
-    pub(super) fn ropes(&self) -> &[RopeSpec] {
-        &self.ropes
-    }
-
     pub(super) fn rope(&self, op: &'static str, id: RopeId) -> Result<&RopeSpec, BackendError> {
-        self.ropes.get(id.0).ok_or_else(|| usage(op, "an unknown rope"))
+        self.ropes
+            .get(id.0)
+            .ok_or_else(|| usage(op, "an unknown rope"))
     }
 
     /// Bytes of vectors and frequencies.
     pub(super) fn vector_bytes(&self) -> u64 {
-        let vectors: u64 = self.vectors.iter().map(bytes_of).sum();
-        let ropes: u64 = self.ropes.iter().map(|rope| bytes_of(&rope.frequencies)).sum();
+        let vectors: u64 = self.vectors.0.iter().map(bytes_of).sum();
+        let ropes: u64 = self
+            .ropes
+            .iter()
+            .map(|rope| bytes_of(&rope.frequencies))
+            .sum();
         vectors + ropes
     }
 
     fn matrix(&self, op: &'static str, id: MatrixId) -> Result<&Parts, BackendError> {
-        self.matrices.get(id.0).ok_or_else(|| usage(op, "an unknown matrix"))
+        self.matrices
+            .get(id.0)
+            .ok_or_else(|| usage(op, "an unknown matrix"))
     }
 
     fn loading(&self, op: &'static str) -> Result<(), BackendError> {
@@ -402,7 +424,9 @@ impl Ledger {
     }
 
     fn shape(&self, op: &'static str) -> Result<&ModelShape, BackendError> {
-        self.shape.as_ref().ok_or_else(|| usage(op, "prepare has not been called"))
+        self.shape
+            .as_ref()
+            .ok_or_else(|| usage(op, "prepare has not been called"))
     }
 
     fn check_matrix(
@@ -431,7 +455,11 @@ impl Ledger {
         len: usize,
     ) -> Result<(), BackendError> {
         let Some(id) = id else { return Ok(()) };
-        let vector = self.vectors.get(id.0).ok_or_else(|| usage(op, "an unknown vector"))?;
+        let vector = self
+            .vectors
+            .0
+            .get(id.0)
+            .ok_or_else(|| usage(op, "an unknown vector"))?;
         expect(op, argument, len, vector.len())
     }
 
@@ -478,7 +506,12 @@ fn expect(
     if expected == actual {
         Ok(())
     } else {
-        Err(BackendError::Shape { op, argument, expected, actual })
+        Err(BackendError::Shape {
+            op,
+            argument,
+            expected,
+            actual,
+        })
     }
 }
 

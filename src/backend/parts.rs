@@ -32,7 +32,10 @@ pub(super) struct RowRange {
 
 impl Parts {
     pub(super) fn new(spec: &MatrixSpec) -> Result<Self, BackendError> {
-        let usage = |why| BackendError::Usage { op: "create_matrix", why };
+        let usage = |why| BackendError::Usage {
+            op: "create_matrix",
+            why,
+        };
         if spec.cols == 0 || spec.parts.is_empty() || spec.parts.iter().any(|p| p.rows == 0) {
             return Err(usage("a matrix or a part without elements"));
         }
@@ -51,7 +54,11 @@ impl Parts {
                 .filter(|rows| rows.checked_mul(spec.cols).is_some())
                 .ok_or_else(|| usage("a matrix beyond the address space"))?;
         }
-        Ok(Self { cols: spec.cols, rows, parts })
+        Ok(Self {
+            cols: spec.cols,
+            rows,
+            parts,
+        })
     }
 
     /// Name of a part, for errors.
@@ -85,16 +92,21 @@ impl Parts {
         let Some(row_bytes) = row_bytes else {
             let blocks = ggml_type.block_elements();
             let cols = self.cols;
-            return Err(refuse(format!("{cols} columns are no multiple of {blocks}")));
+            return Err(refuse(format!(
+                "{cols} columns are no multiple of {blocks}"
+            )));
         };
-        if bytes == 0 || bytes % row_bytes != 0 {
+        if bytes == 0 || !bytes.is_multiple_of(row_bytes) {
             return Err(refuse(format!(
                 "{bytes} bytes are not whole rows of {row_bytes} bytes ({})",
                 ggml_type.name()
             )));
         }
         if part.ggml_type.is_some_and(|earlier| earlier != ggml_type) {
-            return Err(refuse(format!("{} differs from earlier rows", ggml_type.name())));
+            return Err(refuse(format!(
+                "{} differs from earlier rows",
+                ggml_type.name()
+            )));
         }
         if first_row != part.written {
             return Err(refuse(format!("row {} is next", part.written)));
@@ -102,7 +114,10 @@ impl Parts {
         if count > part.rows - part.written {
             return Err(refuse(format!("the tensor has {} rows", part.rows)));
         }
-        Ok(RowRange { first: part.first_row + first_row, count })
+        Ok(RowRange {
+            first: part.first_row + first_row,
+            count,
+        })
     }
 
     /// Counts rows as written.

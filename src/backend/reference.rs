@@ -41,7 +41,9 @@ impl Matrix {
 
     /// `y[n] = sum_k w[n, k] x[k]`: `x [K]` → `[N]`.
     fn times(&self, x: &[f32]) -> Vec<f32> {
-        (0..self.values.len() / self.cols).map(|n| dot(self.row(n), x)).collect()
+        (0..self.values.len() / self.cols)
+            .map(|n| dot(self.row(n), x))
+            .collect()
     }
 }
 
@@ -49,21 +51,28 @@ impl ReferenceBackend {
     /// A backend without weights.
     #[must_use]
     pub fn new() -> Self {
-        Self { ledger: Ledger::new(), matrices: Vec::new(), num_layers: 0 }
+        Self {
+            ledger: Ledger::new(),
+            matrices: Vec::new(),
+            num_layers: 0,
+        }
     }
 
     /// RMS norm of `x [n]` → `[n]`.
     fn norm(&self, norm: &Norm, x: &[f32]) -> Vec<f32> {
-        let weight = self.ledger.vector(norm.weight);
+        let weight = self.ledger.vectors.get(norm.weight);
         let mean_square = x.iter().map(|&v| f64::from(v).powi(2)).sum::<f64>() / x.len() as f64;
         let factor = 1.0 / (mean_square + f64::from(norm.eps)).sqrt();
-        x.iter().zip(weight).map(|(&v, &w)| to_f32(f64::from(v) * factor * f64::from(w))).collect()
+        x.iter()
+            .zip(weight)
+            .map(|(&v, &w)| to_f32(f64::from(v) * factor * f64::from(w)))
+            .collect()
     }
 
     /// Adds a bias, if there is one.
     fn add_bias(&self, bias: Option<VectorId>, y: &mut [f32]) {
         if let Some(bias) = bias {
-            for (y, b) in y.iter_mut().zip(self.ledger.vector(bias)) {
+            for (y, b) in y.iter_mut().zip(self.ledger.vectors.get(bias)) {
                 *y += b;
             }
         }
@@ -109,7 +118,9 @@ impl ReferenceBackend {
         (position, kv_head): (usize, usize),
         query: &[f32],
     ) -> Vec<f32> {
-        let first = op.window.map_or(0, |window| (position + 1).saturating_sub(window));
+        let first = op
+            .window
+            .map_or(0, |window| (position + 1).saturating_sub(window));
         let place = |kind, position| Place {
             layer: op.layer,
             heads: op.heads,
@@ -144,7 +155,10 @@ impl ReferenceBackend {
         post_norm: Option<&Norm>,
     ) -> Result<(), BackendError> {
         if x == residual {
-            return Err(BackendError::Usage { op, why: "reads and writes the same slot" });
+            return Err(BackendError::Usage {
+                op,
+                why: "reads and writes the same slot",
+            });
         }
         let rows = self.ledger.step.rows();
         for t in 0..rows {
@@ -190,10 +204,18 @@ const KEY: usize = 0;
 const VALUE: usize = 1;
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
-    to_f32(a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum())
+    to_f32(
+        a.iter()
+            .zip(b)
+            .map(|(&a, &b)| f64::from(a) * f64::from(b))
+            .sum(),
+    )
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the purpose")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "rounding to f32 is the purpose"
+)]
 fn to_f32(x: f64) -> f32 {
     x as f32
 }
@@ -215,7 +237,10 @@ fn activate(activation: Activation, x: f32) -> f32 {
 impl Backend for ReferenceBackend {
     fn create_matrix(&mut self, spec: &MatrixSpec) -> Result<MatrixId, BackendError> {
         let id = self.ledger.create_matrix(spec)?;
-        self.matrices.push(Matrix { cols: spec.cols, values: Vec::new() });
+        self.matrices.push(Matrix {
+            cols: spec.cols,
+            values: Vec::new(),
+        });
         Ok(id)
     }
 
@@ -228,10 +253,16 @@ impl Backend for ReferenceBackend {
         blocks: &[u8],
     ) -> Result<(), BackendError> {
         let (rows, parts) =
-            self.ledger.accept_rows(matrix, part, ggml_type, first_row, blocks.len())?;
+            self.ledger
+                .accept_rows(matrix, part, ggml_type, first_row, blocks.len())?;
         let values = &mut self.matrices[matrix.0].values;
         let cols = parts.cols;
-        grow(values, "weights", &[rows.first + rows.count, cols], f32::NAN)?;
+        grow(
+            values,
+            "weights",
+            &[rows.first + rows.count, cols],
+            f32::NAN,
+        )?;
         let target = &mut values[rows.first * cols..(rows.first + rows.count) * cols];
         if quant::dequantize(ggml_type, blocks, target).is_err() {
             let tensor = parts.name(part).to_owned();
@@ -272,8 +303,11 @@ impl Backend for ReferenceBackend {
         let rows = self.ledger.check_embed(op, out)?;
         for t in 0..rows {
             let id = self.ledger.step.ids[t] as usize;
-            let scaled: Vec<f32> =
-                self.matrices[op.table.0].row(id).iter().map(|&v| v * op.scale).collect();
+            let scaled: Vec<f32> = self.matrices[op.table.0]
+                .row(id)
+                .iter()
+                .map(|&v| v * op.scale)
+                .collect();
             self.row_mut(out, rows, t).copy_from_slice(&scaled);
         }
         Ok(())
@@ -317,11 +351,16 @@ impl Backend for ReferenceBackend {
                         continue;
                     }
                     let (kind, kv_head) = ((h - queries) / keys, (h - queries) % keys);
-                    let place = Place { layer: op.layer, heads, kind, kv_head, position };
+                    let place = Place {
+                        layer: op.layer,
+                        heads,
+                        kind,
+                        kv_head,
+                        position,
+                    };
                     let offset = self.cache_offset(&place);
                     let blocks = &mut self.ledger.blocks;
-                    let block =
-                        self.ledger.step.table(&sequence)[position / blocks.block_tokens()];
+                    let block = self.ledger.step.table(&sequence)[position / blocks.block_tokens()];
                     blocks.values_mut(block)[offset..offset + head_dim].copy_from_slice(&head);
                 }
             }
@@ -426,7 +465,11 @@ impl Backend for ReferenceBackend {
     }
 
     fn memory(&self) -> BackendMemory {
-        let matrices: u64 = self.matrices.iter().map(|matrix| bytes_of(&matrix.values)).sum();
+        let matrices: u64 = self
+            .matrices
+            .iter()
+            .map(|matrix| bytes_of(&matrix.values))
+            .sum();
         BackendMemory {
             weights_bytes: matrices + self.ledger.vector_bytes(),
             kv_cache_bytes: self.ledger.blocks.bytes(),

@@ -15,7 +15,10 @@ pub(super) struct Slots {
 impl Slots {
     /// No buffers yet.
     pub(super) fn empty() -> Self {
-        Self { buffers: Default::default(), widths: [0; NUM_SLOTS] }
+        Self {
+            buffers: Default::default(),
+            widths: [0; NUM_SLOTS],
+        }
     }
 
     /// Buffers for `max_rows` rows, one row for the logits.
@@ -29,7 +32,11 @@ impl Slots {
             (Slot::Activated, shape.intermediate_size),
             (Slot::Logits, shape.vocab_size),
         ] {
-            let rows = if slot == Slot::Logits { 1 } else { shape.max_rows };
+            let rows = if slot == Slot::Logits {
+                1
+            } else {
+                shape.max_rows
+            };
             slots.widths[index(slot)] = width;
             slots.buffers[index(slot)] = allocate("activations", &[rows, width], f32::NAN)?;
         }
@@ -44,12 +51,19 @@ impl Slots {
     /// Makes room for `rows` rows of logits: scoring needs many, chat needs one.
     pub(super) fn reserve_logits(&mut self, rows: usize) -> Result<(), BackendError> {
         let width = self.width(Slot::Logits);
-        grow(&mut self.buffers[index(Slot::Logits)], "logits", &[rows, width], f32::NAN)
+        grow(
+            &mut self.buffers[index(Slot::Logits)],
+            "logits",
+            &[rows, width],
+            f32::NAN,
+        )
     }
 
     /// Fills all rows with NaN, so that reading what this pass has not written shows.
     pub(super) fn poison(&mut self) {
-        self.buffers.iter_mut().for_each(|buffer| buffer.fill(f32::NAN));
+        self.buffers
+            .iter_mut()
+            .for_each(|buffer| buffer.fill(f32::NAN));
     }
 
     /// The first `rows` rows.
@@ -73,7 +87,10 @@ impl Slots {
         let (from_len, to_len) = (from_rows * self.width(from), to_rows * self.width(to));
         match self.buffers.get_disjoint_mut([index(from), index(to)]) {
             Ok([from, to]) => Ok((&from[..from_len], &mut to[..to_len])),
-            Err(_) => Err(BackendError::Usage { op, why: "reads and writes the same slot" }),
+            Err(_) => Err(BackendError::Usage {
+                op,
+                why: "reads and writes the same slot",
+            }),
         }
     }
 

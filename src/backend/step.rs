@@ -126,10 +126,16 @@ impl StepState {
         for (i, sequence) in self.sequences.iter().enumerate() {
             let written = &self.table(sequence)[sequence.position / block_tokens..];
             let shared = self.sequences.iter().enumerate().any(|(j, other)| {
-                i != j && self.table(other).iter().any(|block| written.contains(block))
+                i != j
+                    && self
+                        .table(other)
+                        .iter()
+                        .any(|block| written.contains(block))
             });
             if shared {
-                return Err(usage("a block that one sequence writes is in another's table"));
+                return Err(usage(
+                    "a block that one sequence writes is in another's table",
+                ));
             }
         }
         Ok(())

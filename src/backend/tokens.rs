@@ -17,7 +17,11 @@ pub(super) struct Tokens {
 
 impl Tokens {
     pub(super) fn new() -> Self {
-        Self { ring: [None; KEPT], made: 0, ready: 0 }
+        Self {
+            ring: [None; KEPT],
+            made: 0,
+            ready: 0,
+        }
     }
 
     /// Keeps a token.
@@ -44,7 +48,14 @@ impl Tokens {
     /// A token of a submitted pass.
     pub(super) fn get(&self, op: &'static str, slot: TokenSlot) -> Result<Sampled, BackendError> {
         let in_ring = slot.0 < self.ready && self.made - slot.0 <= KEPT;
-        let found = if in_ring { self.ring[slot.0 % KEPT] } else { None };
-        found.ok_or(BackendError::Usage { op, why: "no submitted pass sampled into this slot" })
+        let found = if in_ring {
+            self.ring[slot.0 % KEPT]
+        } else {
+            None
+        };
+        found.ok_or(BackendError::Usage {
+            op,
+            why: "no submitted pass sampled into this slot",
+        })
     }
 }
