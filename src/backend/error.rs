@@ -39,7 +39,9 @@ pub enum BackendError {
         ggml_type: GgmlType,
     },
     /// Memory could not be had.
-    #[error("{bytes} bytes for {what} are not available; close other pages or use a smaller model or contextLength")]
+    #[error(
+        "{bytes} bytes for {what} are not available; close other pages or use a smaller model or contextLength"
+    )]
     OutOfMemory {
         /// Purpose.
         what: &'static str,

@@ -15,11 +15,18 @@
 //! size, `F` intermediate size, `H` query heads, `G` KV heads, `D` head size, `V` vocabulary,
 //! `L` layers. `[T, H, D]` is row-major, its last letter contiguous.
 
+mod blocks;
 pub mod cpu;
 mod error;
+mod ledger;
+mod memory;
 pub mod ops;
+mod parts;
 pub mod reference;
 mod sampling;
+mod slots;
+mod step;
+mod tokens;
 
 pub use error::BackendError;
 pub use sampling::{SampleParams, Sampled, arg_max, log_sum_exp, sample};
@@ -197,7 +204,10 @@ pub struct BackendMemory {
     async_fn_in_trait,
     reason = "callers run on the thread that owns the device; no Send bound is wanted"
 )]
-#[expect(clippy::missing_errors_doc, reason = "the trait's documentation covers all methods")]
+#[expect(
+    clippy::missing_errors_doc,
+    reason = "the trait's documentation covers all methods"
+)]
 pub trait Backend {
     /// Creates a matrix without contents.
     fn create_matrix(&mut self, spec: &MatrixSpec) -> Result<MatrixId, BackendError>;

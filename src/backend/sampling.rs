@@ -71,7 +71,8 @@ pub fn arg_max(logits: &[f32]) -> Result<usize, BackendError> {
             best = Some(i);
         }
     }
-    best.filter(|&b| logits[b].is_finite()).ok_or(BackendError::NotFinite)
+    best.filter(|&b| logits[b].is_finite())
+        .ok_or(BackendError::NotFinite)
 }
 
 /// The cuts and the draw, for a temperature above 0.

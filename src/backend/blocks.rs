@@ -1,0 +1,126 @@
+//! KV blocks of a host backend: who owns them and how far they are filled. What lies where
+//! inside a block is the backend's own business.
+
+use super::memory::allocate;
+use super::{BackendError, BlockId};
+
+/// Blocks allocated on demand and kept for reuse.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    block_tokens: usize,
+    block_dims: [usize; 4],
+    blocks: Vec<Block>,
+    free: Vec<usize>,
+    /// Ordinal of the last table check; marks blocks met in it.
+    check: u64,
+}
+
+#[derive(Debug)]
+struct Block {
+    values: Vec<f32>,
+    taken: bool,
+    /// Leading positions that hold keys and values of submitted passes.
+    filled: usize,
+    met: u64,
+}
+
+impl Blocks {
+    /// Blocks of `block_tokens` positions with `per_position` elements (their product) each.
+    pub(super) fn new(block_tokens: usize, per_position: [usize; 3]) -> Self {
+        let [a, b, c] = per_position;
+        Self {
+            block_tokens,
+            block_dims: [block_tokens, a, b, c],
+            blocks: Vec::new(),
+            free: Vec::new(),
+            check: 0,
+        }
+    }
+
+    /// Positions of a block.
+    pub(super) fn block_tokens(&self) -> usize {
+        self.block_tokens
+    }
+
+    /// Takes a block. It is filled with NaN, so that reading a position that no pass has
+    /// written cannot go unseen.
+    pub(super) fn take(&mut self) -> Result<BlockId, BackendError> {
+        if let Some(index) = self.free.pop() {
+            let block = &mut self.blocks[index];
+            block.values.fill(f32::NAN);
+            block.taken = true;
+            block.filled = 0;
+            return Ok(BlockId(index));
+        }
+        let values = allocate("the KV cache", &self.block_dims, f32::NAN)?;
+        self.blocks.push(Block {
+            values,
+            taken: true,
+            filled: 0,
+            met: 0,
+        });
+        Ok(BlockId(self.blocks.len() - 1))
+    }
+
+    /// Gives a block back; an id that is not taken changes nothing.
+    pub(super) fn release(&mut self, block: BlockId) {
+        if let Some(found) = self.blocks.get_mut(block.0).filter(|found| found.taken) {
+            found.taken = false;
+            self.free.push(block.0);
+        }
+    }
+
+    /// Elements of a block.
+    pub(super) fn values(&self, block: BlockId) -> &[f32] {
+        &self.blocks[block.0].values
+    }
+
+    /// Elements of a block, to be written.
+    pub(super) fn values_mut(&mut self, block: BlockId) -> &mut [f32] {
+        &mut self.blocks[block.0].values
+    }
+
+    /// Bytes held, released blocks included: they are kept for reuse.
+    pub(super) fn bytes(&self) -> u64 {
+        self.blocks
+            .iter()
+            .map(|block| super::memory::bytes_of(&block.values))
+            .sum()
+    }
+
+    /// Checks that all blocks of a table are taken, differ, and are filled up to `position`.
+    pub(super) fn check_table(
+        &mut self,
+        table: &[BlockId],
+        position: usize,
+    ) -> Result<(), BackendError> {
+        let usage = |why| Err(BackendError::Usage { op: "begin", why });
+        self.check += 1;
+        for (i, id) in table.iter().enumerate() {
+            let Some(block) = self.blocks.get_mut(id.0).filter(|block| block.taken) else {
+                return usage("a block in the table is not allocated");
+            };
+            if block.met == self.check {
+                return usage("a block is twice in one table");
+            }
+            block.met = self.check;
+            let cached = position
+                .saturating_sub(i * self.block_tokens)
+                .min(self.block_tokens);
+            if block.filled < cached {
+                return usage("the position lies past what the blocks hold");
+            }
+        }
+        Ok(())
+    }
+
+    /// Declares the positions of a table valid up to `end` and no further.
+    pub(super) fn set_filled(&mut self, table: &[BlockId], from: usize, end: usize) {
+        for (i, id) in table.iter().enumerate().skip(from / self.block_tokens) {
+            let filled = end
+                .saturating_sub(i * self.block_tokens)
+                .min(self.block_tokens);
+            self.blocks[id.0].filled = filled;
+        }
+    }
+}

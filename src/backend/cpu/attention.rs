@@ -1,0 +1,214 @@
+//! Attention over a paged KV cache with an online softmax.
+//!
+//! For one row and one KV head, the positions are taken in tiles. Of each tile: scores of all
+//! query heads that share the KV head, so that a key is loaded once for the group; then the
+//! running maximum, the rescaling of what was summed so far where it grows, and the weighted
+//! sum of values. Memory is one tile a head, whatever the length (Milakov & Gimelshein 2018,
+//! <https://arxiv.org/abs/1805.02867>).
+
+use super::math;
+use crate::backend::BackendError;
+use crate::backend::blocks::Blocks;
+use crate::backend::memory::{allocate, bytes_of};
+use crate::backend::ops::{Attention, HeadShape};
+use crate::backend::step::{Sequence, StepState};
+
+/// Positions of a tile: 32 values of 64 elements are 8 KiB, a quarter of a first-level cache.
+const TILE: usize = 32;
+
+/// Values whose sum is held in registers while a tile's positions pass.
+const LANES: usize = 16;
+
+/// Where keys and values lie in a block: `[L, 2, G, block_tokens, D]`, so that the positions
+/// of one head are contiguous.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CacheLayout {
+    pub(super) heads: HeadShape,
+    pub(super) block_tokens: usize,
+}
+
+impl CacheLayout {
+    /// Range of the keys (`kind` 0) or values (1) of `count` positions from `first` of a block.
+    pub(super) fn range(
+        &self,
+        [layer, kind, kv_head]: [usize; 3],
+        first: usize,
+        count: usize,
+    ) -> std::ops::Range<usize> {
+        let head = (layer * 2 + kind) * self.heads.num_kv_heads + kv_head;
+        let start = (head * self.block_tokens + first) * self.heads.head_dim;
+        start..start + count * self.heads.head_dim
+    }
+}
+
+/// Buffers for one KV head of one row.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    /// `[H / G, TILE]`.
+    scores: Vec<f32>,
+    /// Running maximum of each query head's scores, `[H / G]`.
+    max: Vec<f32>,
+    /// Running sum of each query head's weights, `[H / G]`.
+    sum: Vec<f32>,
+}
+
+impl Scratch {
+    pub(super) fn empty() -> Self {
+        Self {
+            scores: Vec::new(),
+            max: Vec::new(),
+            sum: Vec::new(),
+        }
+    }
+
+    pub(super) fn new(heads: &HeadShape) -> Result<Self, BackendError> {
+        let group = heads.num_heads / heads.num_kv_heads;
+        Ok(Self {
+            scores: allocate("attention", &[group, TILE], 0.0)?,
+            max: allocate("attention", &[group], 0.0)?,
+            sum: allocate("attention", &[group], 0.0)?,
+        })
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> u64 {
+        bytes_of(&self.scores) + bytes_of(&self.max) + bytes_of(&self.sum)
+    }
+}
+
+/// All rows and heads: queries of `qkv [T, (H + 2 G) D]` → `out [T, H D]`.
+pub(super) fn attention(
+    op: &Attention,
+    step: &StepState,
+    blocks: &Blocks,
+    (qkv, out): (&[f32], &mut [f32]),
+    scratch: &mut Scratch,
+) {
+    let heads = &op.heads;
+    let group_len = heads.num_heads / heads.num_kv_heads * heads.head_dim;
+    for sequence in &step.sequences {
+        for i in 0..sequence.rows {
+            let t = sequence.first_row + i;
+            let queries = &qkv[t * heads.qkv_len()..][..heads.query_len()];
+            let out = &mut out[t * heads.query_len()..][..heads.query_len()];
+            let groups = queries.chunks(group_len).zip(out.chunks_mut(group_len));
+            for (kv_head, (queries, out)) in groups.enumerate() {
+                let place = Place {
+                    op,
+                    step,
+                    blocks,
+                    sequence,
+                    kv_head,
+                };
+                place.attend(sequence.position + i, queries, out, scratch);
+            }
+        }
+    }
+}
+
+/// One KV head of one sequence.
+struct Place<'a> {
+    op: &'a Attention,
+    step: &'a StepState,
+    blocks: &'a Blocks,
+    sequence: &'a Sequence,
+    kv_head: usize,
+}
+
+impl Place<'_> {
+    /// The query heads of a group at `position`: `queries [H / G, D]` → `out [H / G, D]`.
+    fn attend(&self, position: usize, queries: &[f32], out: &mut [f32], scratch: &mut Scratch) {
+        let head_dim = self.op.heads.head_dim;
+        let block_tokens = self.blocks.block_tokens();
+        let layout = CacheLayout {
+            heads: self.op.heads,
+            block_tokens,
+        };
+        let table = self.step.table(self.sequence);
+        let end = position + 1;
+        scratch.max.fill(f32::NEG_INFINITY);
+        scratch.sum.fill(0.0);
+        out.fill(0.0);
+        let mut next = self
+            .op
+            .window
+            .map_or(0, |window| end.saturating_sub(window));
+        while next < end {
+            let (block, first) = (next / block_tokens, next % block_tokens);
+            let count = TILE.min(block_tokens - first).min(end - next);
+            let values = self.blocks.values(table[block]);
+            let part =
+                |kind| &values[layout.range([self.op.layer, kind, self.kv_head], first, count)];
+            self.tile([part(0), part(1)], queries, out, scratch);
+            next += count;
+        }
+        for (out, sum) in out.chunks_mut(head_dim).zip(&scratch.sum) {
+            let factor = 1.0 / sum;
+            out.iter_mut().for_each(|out| *out *= factor);
+        }
+    }
+
+    /// One tile: `keys [count, D]`, `values [count, D]`.
+    fn tile(
+        &self,
+        [keys, values]: [&[f32]; 2],
+        queries: &[f32],
+        out: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        let head_dim = self.op.heads.head_dim;
+        let count = keys.len() / head_dim;
+        for (s, key) in keys.chunks(head_dim).enumerate() {
+            for (query, scores) in queries
+                .chunks(head_dim)
+                .zip(scratch.scores.chunks_mut(TILE))
+            {
+                scores[s] = math::dot(query, key) * self.op.scale;
+            }
+        }
+        let heads = scratch
+            .scores
+            .chunks_mut(TILE)
+            .zip(out.chunks_mut(head_dim));
+        let running = scratch.max.iter_mut().zip(&mut scratch.sum);
+        for ((scores, out), (max, sum)) in heads.zip(running) {
+            let scores = &mut scores[..count];
+            math::soft_cap(self.op.soft_cap, scores);
+            let tile_max = math::max(scores);
+            if tile_max > *max {
+                // The first tile has nothing to rescale: e^(-inf) counts as 0.
+                let factor = if *max == f32::NEG_INFINITY {
+                    0.0
+                } else {
+                    math::exp(*max - tile_max)
+                };
+                out.iter_mut().for_each(|out| *out *= factor);
+                *sum *= factor;
+                *max = tile_max;
+            }
+            *sum += math::exp_and_sum(scores, *max);
+            add_weighted(scores, values, out);
+        }
+    }
+}
+
+/// `out[d] += sum_s weights[s] values[s, d]`.
+fn add_weighted(weights: &[f32], values: &[f32], out: &mut [f32]) {
+    let head_dim = out.len();
+    let (chunks, rest) = out.as_chunks_mut::<LANES>();
+    for (c, chunk) in chunks.iter_mut().enumerate() {
+        let mut sums = [0.0_f32; LANES];
+        for (weight, value) in weights.iter().zip(values.chunks_exact(head_dim)) {
+            if let Some(value) = value[c * LANES..].first_chunk::<LANES>() {
+                for lane in 0..LANES {
+                    sums[lane] += weight * value[lane];
+                }
+            }
+        }
+        math::add(chunk, &sums);
+    }
+    let start = head_dim - rest.len();
+    for (weight, value) in weights.iter().zip(values.chunks_exact(head_dim)) {
+        math::add_scaled(rest, *weight, &value[start..]);
+    }
+}

@@ -1,0 +1,202 @@
+//! Inner loops, written so that LLVM turns them into SIMD on every target: fixed-size lane
+//! arrays, no branch and no call inside, sums kept apart until the end.
+
+/// Lanes of a running sum: four 128-bit registers, enough to hide the latency of an addition.
+const LANES: usize = 16;
+
+/// `sum_k a[k] b[k]`.
+pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let (a_chunks, a_rest) = a.as_chunks::<LANES>();
+    let (b_chunks, b_rest) = b.as_chunks::<LANES>();
+    let mut sums = [0.0_f32; LANES];
+    for (a, b) in a_chunks.iter().zip(b_chunks) {
+        for lane in 0..LANES {
+            sums[lane] += a[lane] * b[lane];
+        }
+    }
+    let rest: f32 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
+    total(sums) + rest
+}
+
+/// Four dot products that share `x`: rows `w [4, K]`, `x [K]`.
+pub(super) fn dot_4(w: [&[f32]; 4], x: &[f32]) -> [f32; 4] {
+    const STEP: usize = 8;
+    let (x_chunks, x_rest) = x.as_chunks::<STEP>();
+    let chunks = w.map(|row| row.as_chunks::<STEP>().0);
+    let [w0, w1, w2, w3] = chunks;
+    let mut sums = [[0.0_f32; STEP]; 4];
+    for ((((x, w0), w1), w2), w3) in x_chunks.iter().zip(w0).zip(w1).zip(w2).zip(w3) {
+        for lane in 0..STEP {
+            sums[0][lane] += w0[lane] * x[lane];
+            sums[1][lane] += w1[lane] * x[lane];
+            sums[2][lane] += w2[lane] * x[lane];
+            sums[3][lane] += w3[lane] * x[lane];
+        }
+    }
+    let mut out = [0.0; 4];
+    for ((out, sums), row) in out.iter_mut().zip(sums).zip(w) {
+        let tail = &row[x.len() - x_rest.len()..];
+        let rest: f32 = tail.iter().zip(x_rest).map(|(w, x)| w * x).sum();
+        *out = total(sums) + rest;
+    }
+    out
+}
+
+/// Sum of lanes by halves.
+fn total<const N: usize>(mut lanes: [f32; N]) -> f32 {
+    let mut width = N;
+    while width > 1 {
+        width /= 2;
+        for lane in 0..width {
+            lanes[lane] += lanes[lane + width];
+        }
+    }
+    lanes[0]
+}
+
+/// `y[k] += a x[k]`.
+pub(super) fn add_scaled(y: &mut [f32], a: f32, x: &[f32]) {
+    for (y, x) in y.iter_mut().zip(x) {
+        *y += a * x;
+    }
+}
+
+/// `y[k] += x[k]`.
+pub(super) fn add(y: &mut [f32], x: &[f32]) {
+    for (y, x) in y.iter_mut().zip(x) {
+        *y += x;
+    }
+}
+
+/// RMS norm of `x` into `out`; see [`Norm`](crate::backend::ops::Norm).
+pub(super) fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+    let factor = norm_factor(x, eps);
+    for ((out, x), w) in out.iter_mut().zip(x).zip(weight) {
+        *out = x * factor * w;
+    }
+}
+
+/// RMS norm in place.
+pub(super) fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
+    let factor = norm_factor(x, eps);
+    for (x, w) in x.iter_mut().zip(weight) {
+        *x = *x * factor * w;
+    }
+}
+
+fn norm_factor(x: &[f32], eps: f32) -> f32 {
+    1.0 / (dot(x, x) / x.len() as f32 + eps).sqrt()
+}
+
+/// `e^x`, within 2 units in the last place for `x` in -87 ..= 88; smaller ones give about
+/// 1e-38, larger ones about 1.6e38, NaN stays NaN.
+///
+/// `e^x = 2^n e^r` with `n` the integer nearest to `x / ln 2` and `|r| <= ln 2 / 2`; `e^r` by
+/// the polynomial of Cephes' `expf` (S. Moshier, <https://www.netlib.org/cephes/>). The
+/// standard library's `exp` is a call for each element, several times as slow in wasm, and
+/// attention takes one exponential per head and position.
+#[inline(always)]
+pub(super) fn exp(x: f32) -> f32 {
+    // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits of the sum.
+    const ROUND: f32 = 12_582_912.0;
+    // ln 2 in two pieces, the first short enough that its product with n is exact.
+    const LN_2_HIGH: f32 = 355.0 / 512.0;
+    const LN_2_LOW: f32 = -2.121_944_4e-4;
+    let x = if x < -87.0 { -87.0 } else { x };
+    let x = if x > 88.0 { 88.0 } else { x };
+    let shifted = x * std::f32::consts::LOG2_E + ROUND;
+    let n = shifted - ROUND;
+    let r = (x - n * LN_2_HIGH) - n * LN_2_LOW;
+    let mut p = 1.987_569_1e-4;
+    p = p * r + 1.398_199_9e-3;
+    p = p * r + 8.333_452e-3;
+    p = p * r + 4.166_579_6e-2;
+    p = p * r + 1.666_666_5e-1;
+    p = p * r + 0.5;
+    let power = f32::from_bits(shifted.to_bits().wrapping_add(127) << 23);
+    (p * r * r + r + 1.0) * power
+}
+
+/// `1 / (1 + e^-x)`.
+#[inline(always)]
+fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + exp(-x))
+}
+
+/// `gate[k] = silu(gate[k]) up[k]` into `out`.
+pub(super) fn silu_times(gate: &[f32], up: &[f32], out: &mut [f32]) {
+    for ((out, &gate), up) in out.iter_mut().zip(gate).zip(up) {
+        *out = gate * sigmoid(gate) * up;
+    }
+}
+
+/// `out[k] = gelu(gate[k]) up[k]`, the tanh form, as `x sigmoid(2 u)`: the same function,
+/// since `1 + tanh(u) = 2 sigmoid(2 u)`.
+pub(super) fn gelu_times(gate: &[f32], up: &[f32], out: &mut [f32]) {
+    const TWO_SQRT_2_OVER_PI: f32 = 1.595_769;
+    for ((out, &gate), up) in out.iter_mut().zip(gate).zip(up) {
+        let u = TWO_SQRT_2_OVER_PI * (gate + 0.044_715 * gate * gate * gate);
+        *out = gate * sigmoid(u) * up;
+    }
+}
+
+/// `cap * tanh(x / cap)` in place.
+pub(super) fn soft_cap(cap: Option<f32>, x: &mut [f32]) {
+    if let Some(cap) = cap {
+        for x in x {
+            *x = cap * (*x / cap).tanh();
+        }
+    }
+}
+
+/// Largest element, negative infinity of none; NaN elements are passed over.
+pub(super) fn max(x: &[f32]) -> f32 {
+    x.iter().copied().fold(f32::NEG_INFINITY, f32::max)
+}
+
+/// `x[k] = e^(x[k] - max)` in place; returns their sum.
+pub(super) fn exp_and_sum(x: &mut [f32], max: f32) -> f32 {
+    for x in x.iter_mut() {
+        *x = exp(*x - max);
+    }
+    x.iter().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exp_is_within_two_units_in_the_last_place() {
+        let mut worst = 0.0_f64;
+        for i in -87_000..=88_000_i32 {
+            let x = i as f32 * 1e-3 + 1e-5;
+            let x = x.clamp(-87.0, 88.0);
+            let want = f64::from(x).exp();
+            worst = worst.max((f64::from(exp(x)) - want).abs() / want);
+        }
+        assert!(worst < 2.0 * f64::from(f32::EPSILON), "{worst:e}");
+    }
+
+    #[test]
+    fn exp_stays_finite_far_out_and_keeps_nan() {
+        assert!(exp(-1e30) > 0.0 && exp(-1e30) < 2e-38);
+        assert!(exp(f32::NEG_INFINITY) < 2e-38);
+        assert!(exp(1e30).is_finite() && exp(1e30) > 1e38);
+        assert_eq!(exp(0.0), 1.0);
+        assert!(exp(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn dot_products_count_every_element_at_odd_lengths() {
+        for len in [1, 7, 15, 16, 17, 33, 40, 41] {
+            let a: Vec<f32> = (0..len).map(|i| i as f32 - 3.0).collect();
+            let b: Vec<f32> = (0..len).map(|i| (i * i % 7) as f32).collect();
+            // Small integers: every order of summation is exact.
+            let want: f32 = a.iter().zip(&b).map(|(a, b)| a * b).sum();
+            assert_eq!(dot(&a, &b), want);
+            assert_eq!(dot_4([&a, &b, &a, &b], &b)[0], want);
+            assert_eq!(dot_4([&b, &b, &b, &a], &b)[3], want);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Weight matrices as row slabs of quantized blocks, multiplied in the precision asked for.
+
+use std::borrow::Cow;
+
+use candle_core::CpuStorage;
+use candle_core::quantized::{GgmlDType, QuantizedType};
+
+use super::Precision;
+use super::math;
+use crate::backend::BackendError;
+use crate::backend::parts::RowRange;
+use crate::gguf::GgmlType;
+
+/// Rows dequantized at a time in the exact product: small enough that they stay in the
+/// nearest cache while all rows of activations pass over them.
+const GROUP: usize = 8;
+
+/// Elements of the buffer through which products of several rows go; see
+/// [`Matrix::scratch_len`].
+const SCRATCH: usize = 1 << 20;
+
+/// `[N, K]`, its slabs sorted by row.
+pub(super) struct Matrix {
+    cols: usize,
+    slabs: Vec<Slab>,
+}
+
+/// Consecutive rows of one type.
+struct Slab {
+    first_row: usize,
+    rows: usize,
+    ggml_type: GgmlType,
+    blocks: Box<dyn QuantizedType>,
+}
+
+impl Matrix {
+    pub(super) fn new(cols: usize) -> Self {
+        Self {
+            cols,
+            slabs: Vec::new(),
+        }
+    }
+
+    /// Copies rows in, as they are in the file.
+    pub(super) fn write(
+        &mut self,
+        rows: RowRange,
+        ggml_type: GgmlType,
+        bytes: &[u8],
+    ) -> Result<(), BackendError> {
+        let out_of_memory = || BackendError::OutOfMemory {
+            what: "weights",
+            bytes: bytes.len() as u64,
+        };
+        probe(bytes.len()).map_err(|()| out_of_memory())?;
+        let blocks = if bytes.as_ptr().align_offset(align_of::<u64>()) == 0 {
+            candle_type(ggml_type).from_data(Cow::Borrowed(bytes))
+        } else {
+            // `from_data` asserts alignment; bytes that lack it take one more copy.
+            let len = bytes.len().div_ceil(size_of::<u64>());
+            let mut words: Vec<u64> = Vec::new();
+            words.try_reserve_exact(len).map_err(|_| out_of_memory())?;
+            words.resize(len, 0);
+            let copy = &mut bytemuck::cast_slice_mut(&mut words)[..bytes.len()];
+            copy.copy_from_slice(bytes);
+            candle_type(ggml_type).from_data(Cow::Borrowed(copy))
+        };
+        let at = self
+            .slabs
+            .partition_point(|slab| slab.first_row < rows.first);
+        let slab = Slab {
+            first_row: rows.first,
+            rows: rows.count,
+            ggml_type,
+            blocks,
+        };
+        self.slabs.insert(at, slab);
+        Ok(())
+    }
+
+    /// `K`.
+    pub(super) fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Bytes of all blocks.
+    pub(super) fn bytes(&self) -> u64 {
+        self.slabs
+            .iter()
+            .map(|slab| slab.blocks.storage_size_in_bytes() as u64)
+            .sum()
+    }
+
+    /// Elements of scratch that [`Matrix::product`] needs for `m` rows.
+    pub(super) fn scratch_len(&self, precision: Precision, m: usize) -> usize {
+        let slabs = self
+            .slabs
+            .iter()
+            .filter(|slab| slab.int8(precision, self.cols));
+        slabs
+            .map(|slab| match slab.tile(m) {
+                1 => 0,
+                tile => tile * slab.rows,
+            })
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Row `row` in f32, exactly, times `scale`: → `out [K]`.
+    pub(super) fn read_row(
+        &self,
+        row: usize,
+        scale: f32,
+        out: &mut [f32],
+    ) -> Result<(), BackendError> {
+        let at = self.slabs.partition_point(|slab| slab.first_row <= row);
+        let slab = at
+            .checked_sub(1)
+            .and_then(|at| self.slabs.get(at))
+            .ok_or(NO_ROW)?;
+        let values = slab.dequantize(&[index(row - slab.first_row)?], self.cols)?;
+        for (out, value) in out.iter_mut().zip(values) {
+            *out = value * scale;
+        }
+        Ok(())
+    }
+
+    /// `y[t, n] = sum_k w[n, k] x[t, k]`: `x [m, K]` → `out [m, N]`.
+    pub(super) fn product(
+        &self,
+        precision: Precision,
+        m: usize,
+        x: &[f32],
+        out: &mut [f32],
+        scratch: &mut [f32],
+    ) -> Result<(), BackendError> {
+        let n = out.len() / m;
+        for slab in &self.slabs {
+            if slab.int8(precision, self.cols) {
+                slab.product_int8(x, out, [m, self.cols, n], scratch)?;
+            } else {
+                slab.product_exact(x, out, [m, self.cols, n])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Slab {
+    /// Whether products of this slab go through int8 activations.
+    fn int8(&self, precision: Precision, cols: usize) -> bool {
+        if precision == Precision::Exact {
+            return false;
+        }
+        match self.ggml_type {
+            // candle would round activations to the type of these weights.
+            GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 => false,
+            // candle's products of these take an even number of blocks.
+            GgmlType::Q4_1 | GgmlType::Q5_0 | GgmlType::Q5_1 => cols.is_multiple_of(64),
+            _ => true,
+        }
+    }
+
+    /// Rows of activations taken at a time, so that their products fit the scratch.
+    fn tile(&self, m: usize) -> usize {
+        m.min((SCRATCH / self.rows).max(1))
+    }
+
+    /// Columns `first_row .. first_row + rows` of `out [m, n]`, by candle's kernels.
+    fn product_int8(
+        &self,
+        x: &[f32],
+        out: &mut [f32],
+        [m, k, n]: [usize; 3],
+        scratch: &mut [f32],
+    ) -> Result<(), BackendError> {
+        let columns = self.first_row..self.first_row + self.rows;
+        let tile = self.tile(m);
+        for (x, out) in x.chunks(tile * k).zip(out.chunks_mut(tile * n)) {
+            let rows = x.len() / k;
+            if rows == 1 {
+                let target = &mut out[columns.clone()];
+                self.blocks
+                    .matmul_t((1, k, self.rows), x, target)
+                    .map_err(|_| CANDLE)?;
+                continue;
+            }
+            let products = &mut scratch[..rows * self.rows];
+            self.blocks
+                .matmul_t((rows, k, self.rows), x, products)
+                .map_err(|_| CANDLE)?;
+            for (products, out) in products.chunks(self.rows).zip(out.chunks_mut(n)) {
+                out[columns.clone()].copy_from_slice(products);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same columns with f32 activations and weights; each group of weights is
+    /// dequantized once for all rows.
+    fn product_exact(
+        &self,
+        x: &[f32],
+        out: &mut [f32],
+        [_, k, n]: [usize; 3],
+    ) -> Result<(), BackendError> {
+        let mut ids = [0_u32; GROUP];
+        for first in (0..self.rows).step_by(GROUP) {
+            let count = GROUP.min(self.rows - first);
+            for (i, id) in ids[..count].iter_mut().enumerate() {
+                *id = index(first + i)?;
+            }
+            let weights = self.dequantize(&ids[..count], k)?;
+            let column = self.first_row + first;
+            for (x, out) in x.chunks(k).zip(out.chunks_mut(n)) {
+                let out = &mut out[column..column + count];
+                for (rows, out) in weights.chunks(4 * k).zip(out.chunks_mut(4)) {
+                    multiply(rows, x, out);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows of this slab in f32, `[ids, K]`.
+    fn dequantize(&self, ids: &[u32], cols: usize) -> Result<Vec<f32>, BackendError> {
+        match self.blocks.embedding(ids, self.rows, cols) {
+            Ok(CpuStorage::F32(values)) => Ok(values),
+            _ => Err(CANDLE),
+        }
+    }
+}
+
+/// Products of up to four rows `w [out, K]` with `x [K]`.
+fn multiply(w: &[f32], x: &[f32], out: &mut [f32]) {
+    let k = x.len();
+    if let Ok(out) = <&mut [f32; 4]>::try_from(&mut *out) {
+        let row = |i: usize| &w[i * k..(i + 1) * k];
+        *out = math::dot_4([row(0), row(1), row(2), row(3)], x);
+        return;
+    }
+    for (row, out) in w.chunks(k).zip(out) {
+        *out = math::dot(row, x);
+    }
+}
+
+/// Whether an allocation of this size succeeds. candle's copy aborts where memory is short;
+/// this finds out first, and the allocator hands the same bytes out again.
+fn probe(bytes: usize) -> Result<(), ()> {
+    Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| ())
+}
+
+fn index(row: usize) -> Result<u32, BackendError> {
+    u32::try_from(row).map_err(|_| NO_ROW)
+}
+
+const NO_ROW: BackendError = BackendError::Usage {
+    op: "matrix",
+    why: "a row beyond the matrix",
+};
+const CANDLE: BackendError = BackendError::Usage {
+    op: "matrix",
+    why: "the quantized product refused its shapes",
+};
+
+fn candle_type(ggml_type: GgmlType) -> GgmlDType {
+    match ggml_type {
+        GgmlType::F32 => GgmlDType::F32,
+        GgmlType::F16 => GgmlDType::F16,
+        GgmlType::BF16 => GgmlDType::BF16,
+        GgmlType::Q4_0 => GgmlDType::Q4_0,
+        GgmlType::Q4_1 => GgmlDType::Q4_1,
+        GgmlType::Q5_0 => GgmlDType::Q5_0,
+        GgmlType::Q5_1 => GgmlDType::Q5_1,
+        GgmlType::Q8_0 => GgmlDType::Q8_0,
+        GgmlType::Q8_1 => GgmlDType::Q8_1,
+        GgmlType::Q2_K => GgmlDType::Q2K,
+        GgmlType::Q3_K => GgmlDType::Q3K,
+        GgmlType::Q4_K => GgmlDType::Q4K,
+        GgmlType::Q5_K => GgmlDType::Q5K,
+        GgmlType::Q6_K => GgmlDType::Q6K,
+        GgmlType::Q8_K => GgmlDType::Q8K,
+    }
+}

@@ -1,0 +1,423 @@
+//! CPU backend: quantized blocks as they are in the file, one thread of plain Rust around
+//! candle's quantized products.
+//!
+//! It computes while the forward pass records: every operation has run when its call returns,
+//! and [`Backend::submit`] only marks the results readable.
+
+mod attention;
+mod math;
+mod matrix;
+mod rope;
+
+use super::ledger::Ledger;
+use super::memory::{allocate, bytes_of};
+use super::ops::{
+    Activation, Attention, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, OutResidual,
+    QkRopeAppend,
+};
+use super::{
+    Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Recording,
+    RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, VectorId, sample,
+};
+use crate::gguf::GgmlType;
+use attention::CacheLayout;
+use matrix::Matrix;
+use rope::RopeTable;
+
+/// How products of weights and activations are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// Activations rounded to int8 in blocks of 32 or 256, for quantized weights; f32 for
+    /// F32, F16 and BF16 weights.
+    Fast,
+    /// f32 activations for all weights.
+    Exact,
+}
+
+/// Backend on the CPU.
+pub struct CpuBackend {
+    precision: Precision,
+    ledger: Ledger,
+    matrices: Vec<Matrix>,
+    ropes: Vec<RopeTable>,
+    scratch: Scratch,
+}
+
+/// Buffers inside operations, sized by [`Backend::prepare`].
+struct Scratch {
+    /// Normalized rows, `[T, C]`.
+    normed: Vec<f32>,
+    /// Products before what follows them, `[T, max(2 F, C)]`.
+    projected: Vec<f32>,
+    /// Products of one slab, see [`Matrix::scratch_len`].
+    slab: Vec<f32>,
+    attention: attention::Scratch,
+    /// What candle keeps for the rounded activations.
+    candle_bytes: u64,
+}
+
+impl CpuBackend {
+    /// A backend without weights.
+    #[must_use]
+    pub fn new(precision: Precision) -> Self {
+        Self {
+            precision,
+            ledger: Ledger::new(),
+            matrices: Vec::new(),
+            ropes: Vec::new(),
+            scratch: Scratch {
+                normed: Vec::new(),
+                projected: Vec::new(),
+                slab: Vec::new(),
+                attention: attention::Scratch::empty(),
+                candle_bytes: 0,
+            },
+        }
+    }
+
+    /// The tier that products are computed in.
+    #[must_use]
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    /// `matrix` times the norm of the last `rows` of the pass's rows of `x`, into `out`.
+    fn project_normed(
+        &mut self,
+        (norm, matrix): (&Norm, MatrixId),
+        x: Slot,
+        rows: usize,
+        out: Target,
+    ) -> Result<(), BackendError> {
+        let (slots, scratch) = (&mut self.ledger.slots, &mut self.scratch);
+        let width = slots.width(x);
+        let all = self.ledger.step.rows();
+        let x = &slots.rows(x, all)[(all - rows) * width..];
+        let weight = self.ledger.vectors.get(norm.weight);
+        for (x, normed) in x.chunks(width).zip(scratch.normed.chunks_mut(width)) {
+            math::rms_norm(x, weight, norm.eps, normed);
+        }
+        let matrix = &self.matrices[matrix.0];
+        let out = match out {
+            Target::Slot(slot) => slots.rows_mut(slot, rows),
+            Target::Scratch(width) => &mut scratch.projected[..rows * width],
+        };
+        matrix.product(
+            self.precision,
+            rows,
+            &scratch.normed[..rows * width],
+            out,
+            &mut scratch.slab,
+        )
+    }
+
+    /// `residual[t] += post_norm(w x[t] + bias)` for every row.
+    fn add_projection(
+        &mut self,
+        op: &'static str,
+        (x, matrix, residual): (Slot, MatrixId, Slot),
+        bias: Option<VectorId>,
+        post_norm: Option<Norm>,
+    ) -> Result<(), BackendError> {
+        let rows = self.ledger.step.rows();
+        let width = self.ledger.slots.width(residual);
+        let vectors = &self.ledger.vectors;
+        let (x, residual) = self.ledger.slots.pair(op, (x, rows), (residual, rows))?;
+        let projected = &mut self.scratch.projected[..rows * width];
+        let matrix = &self.matrices[matrix.0];
+        matrix.product(self.precision, rows, x, projected, &mut self.scratch.slab)?;
+        for (y, residual) in projected.chunks_mut(width).zip(residual.chunks_mut(width)) {
+            if let Some(bias) = bias {
+                math::add(y, vectors.get(bias));
+            }
+            if let Some(norm) = post_norm {
+                math::rms_norm_in_place(y, vectors.get(norm.weight), norm.eps);
+            }
+            math::add(residual, y);
+        }
+        Ok(())
+    }
+
+    /// Norm, then rotation of one head of row `t`.
+    fn norm_and_rotate(&mut self, op: &QkRopeAppend, qkv: Slot, rows: usize) {
+        let heads = &op.heads;
+        let row_len = heads.qkv_len();
+        let qkv = self.ledger.slots.rows_mut(qkv, rows);
+        let vectors = &self.ledger.vectors;
+        let rope = op
+            .rope
+            .map(|id| (&self.ledger.ropes[id.0], &self.ropes[id.0]));
+        for (t, row) in qkv.chunks_mut(row_len).enumerate() {
+            let (queries, rest) = row.split_at_mut(heads.query_len());
+            let keys = &mut rest[..heads.kv_len()];
+            for (part, norm) in [(queries, op.q_norm), (keys, op.k_norm)] {
+                for head in part.chunks_mut(heads.head_dim) {
+                    if let Some(norm) = norm {
+                        math::rms_norm_in_place(head, vectors.get(norm.weight), norm.eps);
+                    }
+                    if let Some((spec, table)) = rope {
+                        table.rotate(spec.kind, t, head);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Keys and values of all rows into the cache.
+    fn append(&mut self, op: &QkRopeAppend, qkv: Slot, rows: usize) {
+        let ledger = &mut self.ledger;
+        let heads = op.heads;
+        let block_tokens = ledger.blocks.block_tokens();
+        let layout = CacheLayout {
+            heads,
+            block_tokens,
+        };
+        let qkv = ledger.slots.rows(qkv, rows);
+        for sequence in &ledger.step.sequences {
+            let table = ledger.step.table(sequence);
+            for i in 0..sequence.rows {
+                let position = sequence.position + i;
+                let block = ledger.blocks.values_mut(table[position / block_tokens]);
+                let row = &qkv[(sequence.first_row + i) * heads.qkv_len()..];
+                let cached = &row[heads.query_len()..heads.qkv_len()];
+                // Key heads, then value heads.
+                for (h, head) in cached.chunks(heads.head_dim).enumerate() {
+                    let kind = h / heads.num_kv_heads;
+                    let place = [op.layer, kind, h % heads.num_kv_heads];
+                    let range = layout.range(place, position % block_tokens, 1);
+                    block[range].copy_from_slice(head);
+                }
+            }
+        }
+    }
+}
+
+/// Where a product goes.
+#[derive(Clone, Copy)]
+enum Target {
+    Slot(Slot),
+    /// `scratch.projected` with this width.
+    Scratch(usize),
+}
+
+impl Scratch {
+    fn new(
+        shape: &ModelShape,
+        precision: Precision,
+        matrices: &[Matrix],
+    ) -> Result<Self, BackendError> {
+        let rows = shape.max_rows;
+        let widest = shape.hidden_size.max(2 * shape.intermediate_size);
+        let slab = matrices
+            .iter()
+            .map(|matrix| matrix.scratch_len(precision, rows))
+            .max();
+        let max_cols = matrices.iter().map(Matrix::cols).max().unwrap_or(0);
+        Ok(Self {
+            normed: allocate("activations", &[rows, shape.hidden_size], f32::NAN)?,
+            projected: allocate("activations", &[rows, widest], f32::NAN)?,
+            slab: allocate("activations", &[slab.unwrap_or(0)], f32::NAN)?,
+            attention: attention::Scratch::new(&shape.heads)?,
+            candle_bytes: match precision {
+                // Blocks of 32 int8 with two f16 factors.
+                Precision::Fast => rows as u64 * max_cols.div_ceil(32) as u64 * 36,
+                Precision::Exact => 0,
+            },
+        })
+    }
+
+    fn bytes(&self) -> u64 {
+        let buffers = [&self.normed, &self.projected, &self.slab];
+        let buffers: u64 = buffers.into_iter().map(bytes_of).sum();
+        buffers + self.attention.bytes() + self.candle_bytes
+    }
+}
+
+impl std::fmt::Debug for CpuBackend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CpuBackend")
+            .field("precision", &self.precision)
+            .field("memory", &self.memory())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Backend for CpuBackend {
+    fn create_matrix(&mut self, spec: &MatrixSpec) -> Result<MatrixId, BackendError> {
+        let id = self.ledger.create_matrix(spec)?;
+        self.matrices.push(Matrix::new(spec.cols));
+        Ok(id)
+    }
+
+    fn write_rows(
+        &mut self,
+        matrix: MatrixId,
+        part: usize,
+        ggml_type: GgmlType,
+        first_row: usize,
+        blocks: &[u8],
+    ) -> Result<(), BackendError> {
+        let (rows, _) =
+            self.ledger
+                .accept_rows(matrix, part, ggml_type, first_row, blocks.len())?;
+        self.matrices[matrix.0].write(rows, ggml_type, blocks)?;
+        self.ledger.commit_rows(matrix, part, ggml_type, rows);
+        Ok(())
+    }
+
+    fn create_vector(&mut self, values: &[f32]) -> Result<VectorId, BackendError> {
+        self.ledger.create_vector(values)
+    }
+
+    fn create_rope(&mut self, spec: &RopeSpec) -> Result<RopeId, BackendError> {
+        self.ledger.create_rope(spec)
+    }
+
+    fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError> {
+        self.ledger.check_prepare(shape)?;
+        let scratch = Scratch::new(shape, self.precision, &self.matrices)?;
+        let ropes = self.ledger.ropes.iter();
+        let ropes = ropes.map(|rope| RopeTable::new(rope, shape.max_rows));
+        self.ropes = ropes.collect::<Result<_, _>>()?;
+        self.scratch = scratch;
+        self.ledger.prepare(shape)
+    }
+
+    fn allocate_block(&mut self) -> Result<BlockId, BackendError> {
+        self.ledger.take_block()
+    }
+
+    fn release_block(&mut self, block: BlockId) {
+        self.ledger.blocks.release(block);
+    }
+
+    fn begin(&mut self, step: &Step<'_>) -> Result<Recording, BackendError> {
+        self.ledger.begin(step)?;
+        self.ropes.iter_mut().for_each(RopeTable::invalidate);
+        Ok(Recording::Needed)
+    }
+
+    fn embed(&mut self, op: &Embed, out: Slot) -> Result<(), BackendError> {
+        let rows = self.ledger.check_embed(op, out)?;
+        let table = &self.matrices[op.table.0];
+        let out = self.ledger.slots.rows_mut(out, rows);
+        for (out, &id) in out.chunks_mut(table.cols()).zip(&self.ledger.step.ids) {
+            table.read_row(id as usize, op.scale, out)?;
+        }
+        Ok(())
+    }
+
+    fn norm_qkv(&mut self, x: Slot, op: &NormQkv, out: Slot) -> Result<(), BackendError> {
+        let rows = self.ledger.check_norm_qkv(x, op, out)?;
+        self.project_normed((&op.norm, op.qkv), x, rows, Target::Slot(out))?;
+        if let Some(bias) = op.bias {
+            let bias = self.ledger.vectors.get(bias);
+            for row in self.ledger.slots.rows_mut(out, rows).chunks_mut(bias.len()) {
+                math::add(row, bias);
+            }
+        }
+        Ok(())
+    }
+
+    fn qk_rope_append(&mut self, qkv: Slot, op: &QkRopeAppend) -> Result<(), BackendError> {
+        let rows = self.ledger.check_qk_rope_append(qkv, op)?;
+        if let Some(id) = op.rope {
+            let spec = &self.ledger.ropes[id.0];
+            self.ropes[id.0].fill(spec, &self.ledger.step.positions);
+        }
+        self.norm_and_rotate(op, qkv, rows);
+        self.append(op, qkv, rows);
+        Ok(())
+    }
+
+    fn attention(&mut self, qkv: Slot, op: &Attention, out: Slot) -> Result<(), BackendError> {
+        let rows = self.ledger.check_attention(qkv, op, out)?;
+        let ledger = &mut self.ledger;
+        let slots = ledger.slots.pair("attention", (qkv, rows), (out, rows))?;
+        attention::attention(
+            op,
+            &ledger.step,
+            &ledger.blocks,
+            slots,
+            &mut self.scratch.attention,
+        );
+        Ok(())
+    }
+
+    fn out_residual(
+        &mut self,
+        x: Slot,
+        op: &OutResidual,
+        residual: Slot,
+    ) -> Result<(), BackendError> {
+        self.ledger.check_out_residual(x, op, residual)?;
+        self.add_projection("out_residual", (x, op.out, residual), op.bias, op.post_norm)
+    }
+
+    fn norm_gate_up_act(
+        &mut self,
+        x: Slot,
+        op: &NormGateUpAct,
+        out: Slot,
+    ) -> Result<(), BackendError> {
+        let rows = self.ledger.check_norm_gate_up_act(x, op, out)?;
+        let width = self.ledger.slots.width(out);
+        self.project_normed((&op.norm, op.gate_up), x, rows, Target::Scratch(2 * width))?;
+        let out = self.ledger.slots.rows_mut(out, rows).chunks_mut(width);
+        for (gate_up, out) in self.scratch.projected.chunks(2 * width).zip(out) {
+            let (gate, up) = gate_up.split_at(width);
+            match op.activation {
+                Activation::Silu => math::silu_times(gate, up, out),
+                Activation::GeluTanh => math::gelu_times(gate, up, out),
+            }
+        }
+        Ok(())
+    }
+
+    fn down_residual(
+        &mut self,
+        x: Slot,
+        op: &DownResidual,
+        residual: Slot,
+    ) -> Result<(), BackendError> {
+        self.ledger.check_down_residual(x, op, residual)?;
+        self.add_projection("down_residual", (x, op.down, residual), None, op.post_norm)
+    }
+
+    fn lm_head(&mut self, x: Slot, op: &LmHead, out: Slot) -> Result<(), BackendError> {
+        let rows = self.ledger.check_lm_head(x, op, out)?;
+        if rows == 0 {
+            return Ok(());
+        }
+        self.project_normed((&op.norm, op.head), x, rows, Target::Slot(out))?;
+        math::soft_cap(op.soft_cap, self.ledger.slots.rows_mut(out, rows));
+        Ok(())
+    }
+
+    fn sample(&mut self, logits: Slot, params: &SampleParams) -> Result<TokenSlot, BackendError> {
+        let sampled = sample(self.ledger.last_logits(logits)?, params)?;
+        Ok(self.ledger.keep_token(sampled))
+    }
+
+    async fn submit(&mut self) -> Result<(), BackendError> {
+        self.ledger.submit()
+    }
+
+    async fn read_token(&mut self, slot: TokenSlot) -> Result<Sampled, BackendError> {
+        self.ledger.read_token(slot)
+    }
+
+    async fn read_logits(&mut self) -> Result<&[f32], BackendError> {
+        self.ledger.read_logits()
+    }
+
+    fn memory(&self) -> BackendMemory {
+        let matrices: u64 = self.matrices.iter().map(Matrix::bytes).sum();
+        let ropes: u64 = self.ropes.iter().map(RopeTable::bytes).sum();
+        BackendMemory {
+            weights_bytes: matrices + self.ledger.vector_bytes(),
+            kv_cache_bytes: self.ledger.blocks.bytes(),
+            scratch_bytes: self.ledger.slots.bytes() + self.scratch.bytes() + ropes,
+        }
+    }
+}

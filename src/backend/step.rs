@@ -1,0 +1,147 @@
+//! State of one pass: which rows there are, at which positions, over which KV blocks.
+
+use super::blocks::Blocks;
+use super::{BackendError, BlockId, Outputs, Step};
+
+const OP: &str = "begin";
+
+/// One sequence of the pass.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sequence {
+    /// Its first row in the pass.
+    pub(super) first_row: usize,
+    /// Rows that it adds.
+    pub(super) rows: usize,
+    /// Position of its first row.
+    pub(super) position: usize,
+    first_block: usize,
+    num_blocks: usize,
+}
+
+/// What [`Backend::begin`](super::Backend::begin) leaves for the operations. Its vectors are
+/// reused, so that decode allocates nothing here.
+#[derive(Debug)]
+pub(super) struct StepState {
+    /// Token id of each row.
+    pub(super) ids: Vec<u32>,
+    /// Position of each row in its sequence.
+    pub(super) positions: Vec<usize>,
+    /// Sequences in row order.
+    pub(super) sequences: Vec<Sequence>,
+    /// Rows that get logits.
+    pub(super) outputs: Outputs,
+    tables: Vec<BlockId>,
+}
+
+impl StepState {
+    pub(super) fn new() -> Self {
+        Self {
+            ids: Vec::new(),
+            positions: Vec::new(),
+            sequences: Vec::new(),
+            outputs: Outputs::Nothing,
+            tables: Vec::new(),
+        }
+    }
+
+    /// `T`, rows of the pass.
+    pub(super) fn rows(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// Rows that get logits: 0, 1 or `T`.
+    pub(super) fn logit_rows(&self) -> usize {
+        match self.outputs {
+            Outputs::Nothing => 0,
+            Outputs::LastRow => 1,
+            Outputs::AllRows => self.rows(),
+        }
+    }
+
+    /// Block table of a sequence.
+    pub(super) fn table(&self, sequence: &Sequence) -> &[BlockId] {
+        &self.tables[sequence.first_block..sequence.first_block + sequence.num_blocks]
+    }
+
+    /// Takes the rows and tables of `step`, checked against the blocks; the token ids are the
+    /// caller's to fill.
+    pub(super) fn fill(
+        &mut self,
+        step: &Step<'_>,
+        max_rows: usize,
+        blocks: &mut Blocks,
+    ) -> Result<(), BackendError> {
+        self.ids.clear();
+        self.positions.clear();
+        self.sequences.clear();
+        self.tables.clear();
+        self.outputs = step.outputs;
+        for sequence in step.sequences {
+            if sequence.rows == 0 {
+                return Err(usage("a sequence without rows"));
+            }
+            let first_row = self.rows();
+            if sequence.rows > max_rows - first_row {
+                return Err(BackendError::Shape {
+                    op: OP,
+                    argument: "rows, at most",
+                    expected: max_rows,
+                    actual: first_row.saturating_add(sequence.rows),
+                });
+            }
+            let end = sequence
+                .position
+                .checked_add(sequence.rows)
+                .ok_or_else(|| usage("a position beyond the address space"))?;
+            let needed = end.div_ceil(blocks.block_tokens());
+            if sequence.blocks.len() < needed {
+                return Err(BackendError::Shape {
+                    op: OP,
+                    argument: "block table",
+                    expected: needed,
+                    actual: sequence.blocks.len(),
+                });
+            }
+            self.positions.extend(sequence.position..end);
+            self.sequences.push(Sequence {
+                first_row,
+                rows: sequence.rows,
+                position: sequence.position,
+                first_block: self.tables.len(),
+                num_blocks: needed,
+            });
+            self.tables.extend_from_slice(&sequence.blocks[..needed]);
+        }
+        if self.sequences.is_empty() {
+            return Err(usage("a pass without sequences"));
+        }
+        for sequence in &self.sequences {
+            blocks.check_table(self.table(sequence), sequence.position)?;
+        }
+        self.check_writers(blocks.block_tokens())
+    }
+
+    /// Blocks may be shared for reading (a common prefix), never for writing.
+    fn check_writers(&self, block_tokens: usize) -> Result<(), BackendError> {
+        for (i, sequence) in self.sequences.iter().enumerate() {
+            let written = &self.table(sequence)[sequence.position / block_tokens..];
+            let shared = self.sequences.iter().enumerate().any(|(j, other)| {
+                i != j
+                    && self
+                        .table(other)
+                        .iter()
+                        .any(|block| written.contains(block))
+            });
+            if shared {
+                return Err(usage(
+                    "a block that one sequence writes is in another's table",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn usage(why: &'static str) -> BackendError {
+    BackendError::Usage { op: OP, why }
+}
