@@ -6,15 +6,12 @@ use serde_json::json;
 use crate::args::{self, ModelSource};
 use crate::{build, paths, process, setup};
 
-/// Tried when no port is asked for.
-const PORT: u16 = 8080;
-
 pub(crate) fn command(mut parser: lexopt::Parser) -> Result<()> {
-    let mut port = PORT;
+    let mut port: Option<u16> = None;
     let mut model = None;
     while let Some(arg) = parser.next()? {
         match args::long(&arg)?.as_str() {
-            "port" => port = args::number(&mut parser, "port")?,
+            "port" => port = Some(args::number(&mut parser, "port")?),
             "model" => model = Some(ModelSource::parse(&args::text(&mut parser)?)?),
             name => return Err(args::unknown("demo", name)),
         }

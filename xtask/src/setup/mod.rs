@@ -59,9 +59,9 @@ pub(crate) fn for_build() -> Result<Wasm> {
 fn step<T>(name: &str, ready: impl FnOnce() -> Result<T>) -> Result<T> {
     let start = Instant::now();
     let value = ready().with_context(|| format!("setup, {name}"))?;
-    eprintln!(
-        "setup: {name}: ready ({:.1} s)",
-        start.elapsed().as_secs_f64()
-    );
+    let took = start.elapsed();
+    if took > WORTH_A_LINE {
+        eprintln!("setup: {name}: ready ({:.1} s)", took.as_secs_f64());
+    }
     Ok(value)
 }
