@@ -106,7 +106,7 @@ impl<B: Backend> Session<B> {
     ) -> Result<Vec<Segment>, SessionError> {
         let template = self.template.as_ref().ok_or(SessionError::NoChatTemplate)?;
         let template = template.as_ref().map_err(Clone::clone)?;
-        Ok(template.render_segments(messages, options)?)
+        Ok(template.render_segments(messages, options, &self.tokenizer)?)
     }
 
     /// Token ids of an input: raw text with the file's BOS and EOS rules, or messages through

@@ -201,3 +201,36 @@ pub enum TemplateError {
     #[error("the messages use up the private-use characters that rendering needs; remove some")]
     NoFreeCharacters,
 }
+
+impl TokenizerError {
+    /// The kebab-case code of the public interface.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::UnsupportedModel { .. } | Self::UnsupportedPre { .. } => {
+                "unsupported-architecture"
+            }
+            Self::TextTooComplex { .. } => "invalid-option",
+            _ => "invalid-gguf",
+        }
+    }
+}
+
+impl TemplateError {
+    /// The kebab-case code of the public interface: `invalid-option` where other messages
+    /// would do, `invalid-gguf` where the template itself is at fault.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Raised { .. }
+            | Self::OutOfFuel { .. }
+            | Self::OutputTooLong { .. }
+            | Self::InvalidRole { .. }
+            | Self::NoFreeCharacters => "invalid-option",
+            Self::TooLong { .. }
+            | Self::Syntax { .. }
+            | Self::Render { .. }
+            | Self::UnknownTimeFormat { .. } => "invalid-gguf",
+        }
+    }
+}
