@@ -1,5 +1,4 @@
 use std::collections::BTreeSet;
-use std::mem;
 
 use super::header::FIXED_BYTES;
 use super::{GgufError, Header, MAX_HEADER_BYTES, Parsed, TensorInfo, parse};
@@ -37,7 +36,8 @@ pub trait Sink {
 pub struct Reader {
     file_lens: Vec<Option<u64>>,
     shard: usize,
-    state: State,
+    /// `None` once an error has ended the reading.
+    state: Option<State>,
     /// Bytes of the current file that have arrived.
     file_bytes: u64,
     received_bytes: u64,
@@ -53,8 +53,6 @@ enum State {
         attempt_at: usize,
     },
     Data(Data),
-    /// An error has ended the reading.
-    Stopped,
 }
 
 impl State {
@@ -80,7 +78,7 @@ impl Reader {
         Self {
             file_lens: file_lens.to_vec(),
             shard: 0,
-            state: State::start(),
+            state: Some(State::start()),
             file_bytes: 0,
             received_bytes: 0,
             shards: Shards::default(),
@@ -100,7 +98,7 @@ impl Reader {
     /// A [`GgufError`] where the file is not valid, or the sink's error. After an error every
     /// further call fails with [`GgufError::Stopped`].
     pub fn push<S: Sink>(&mut self, bytes: &[u8], sink: &mut S) -> Result<(), S::Error> {
-        let state = mem::replace(&mut self.state, State::Stopped);
+        let state = self.take_state()?;
         let file_len = self.current_file_len()?;
         self.file_bytes = self.file_bytes.saturating_add(bytes.len() as u64);
         self.received_bytes = self.received_bytes.saturating_add(bytes.len() as u64);
@@ -115,7 +113,7 @@ impl Reader {
             }
             .into());
         }
-        self.state = match state {
+        let state = match state {
             State::Header { buffer, attempt_at } => {
                 self.push_header(buffer, attempt_at, bytes, file_len, sink)?
             }
@@ -123,8 +121,8 @@ impl Reader {
                 data.push(bytes, &mut self.slab, sink)?;
                 State::Data(data)
             }
-            State::Stopped => return Err(GgufError::Stopped.into()),
         };
+        self.state = Some(state);
         Ok(())
     }
 
@@ -134,7 +132,7 @@ impl Reader {
     /// A [`GgufError`] where the header or a tensor is not whole, or fewer bytes arrived than
     /// announced; or the sink's error.
     pub fn end_file<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
-        let state = mem::replace(&mut self.state, State::Stopped);
+        let state = self.take_state()?;
         let file_len = self.current_file_len()?;
         let data = match state {
             State::Header { buffer, .. } => {
@@ -145,7 +143,6 @@ impl Reader {
                 }
             }
             State::Data(data) => data,
-            State::Stopped => return Err(GgufError::Stopped.into()),
         };
         data.check_whole(self.slab.len)?;
         if let Some(announced) = file_len
@@ -161,7 +158,7 @@ impl Reader {
         }
         self.shard = self.shard.saturating_add(1);
         self.file_bytes = 0;
-        self.state = State::start();
+        self.state = Some(State::start());
         Ok(())
     }
 
@@ -171,7 +168,7 @@ impl Reader {
     /// A [`GgufError`] where not all files were read to their end, or the shards do not have the
     /// number of tensors that they announce.
     pub fn finish(self) -> Result<(), GgufError> {
-        if matches!(self.state, State::Stopped) {
+        if self.state.is_none() {
             return Err(GgufError::Stopped);
         }
         if self.shard != self.file_lens.len() || self.file_bytes != 0 {
@@ -179,6 +176,11 @@ impl Reader {
             return Err(GgufError::ShardsRead { ended, given });
         }
         self.shards.check_total()
+    }
+
+    /// Takes the state out; it is put back where all goes well.
+    fn take_state(&mut self) -> Result<State, GgufError> {
+        self.state.take().ok_or(GgufError::Stopped)
     }
 
     fn current_file_len(&self) -> Result<Option<u64>, GgufError> {
