@@ -11,8 +11,9 @@ use common::gguf_builder::GgufBuilder;
 use tokenbrook::gguf::{GgmlType, GgufError, Header, Reader, Sink, TensorInfo, parse};
 
 thread_local! {
-    static LIVE: Cell<usize> = const { Cell::new(0) };
-    static PEAK: Cell<usize> = const { Cell::new(0) };
+    // Signed: a thread may free what another one made.
+    static LIVE: Cell<i64> = const { Cell::new(0) };
+    static PEAK: Cell<i64> = const { Cell::new(0) };
     static LARGEST: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -22,13 +23,18 @@ struct Counting;
 impl Counting {
     fn add(bytes: usize) {
         LARGEST.set(LARGEST.get().max(bytes));
-        LIVE.set(LIVE.get().wrapping_add(bytes));
+        LIVE.set(LIVE.get() + signed(bytes));
         PEAK.set(PEAK.get().max(LIVE.get()));
     }
 
     fn remove(bytes: usize) {
-        LIVE.set(LIVE.get().wrapping_sub(bytes));
+        LIVE.set(LIVE.get() - signed(bytes));
     }
+}
+
+/// Sizes of allocations are below 2^63 by the allocator's contract.
+fn signed(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 #[expect(
@@ -75,7 +81,8 @@ fn watch<T>(run: impl FnOnce() -> T) -> (T, Taken) {
     PEAK.set(before);
     LARGEST.set(0);
     let result = run();
-    let (peak, largest) = (PEAK.get().wrapping_sub(before), LARGEST.get());
+    let peak = usize::try_from(PEAK.get() - before).expect("not below the start");
+    let largest = LARGEST.get();
     (result, Taken { peak, largest })
 }
 
