@@ -1,10 +1,11 @@
 //! Damaged headers end in typed errors: no panic, no hang, no memory that the bytes do not
-//! justify.
+//! justify. Valid files take little of it, too.
 
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::collections::HashSet;
 
 use common::Random;
 use common::gguf_builder::GgufBuilder;
@@ -200,6 +201,7 @@ fn a_hundred_thousand_damaged_headers_give_typed_errors_in_bounded_memory() {
     let mut random = Random(seed);
     let bases = bases();
     let mut accepted = 0;
+    let mut kinds = HashSet::new();
     for round in 0..100_000 {
         let file = mutate(&mut random, &bases);
         let len = file.len();
@@ -223,6 +225,7 @@ fn a_hundred_thousand_damaged_headers_give_typed_errors_in_bounded_memory() {
                 assert_eq!(prefix, Ok(()), "round {round} of seed {seed}");
             }
             (Err(error), _) => {
+                kinds.insert(std::mem::discriminant(&error));
                 let code = error.code();
                 assert!(["invalid-gguf", "unsupported-quantization"].contains(&code));
                 assert!(
@@ -264,6 +267,24 @@ fn as_many_entries_as_the_limits_allow_are_read_in_bounded_memory() {
         largest <= 2 * file.len(),
         "{largest} bytes allocated at once"
     );
+}
+
+/// Two slabs while the slab grows into its last size, and three times a header of 2 MiB.
+const READER_BYTES: usize = (2 * Reader::MAX_SLAB_BYTES) + (6 << 20);
+
+#[test]
+fn the_default_model_is_read_without_holding_more_than_header_and_slab() {
+    let file = std::fs::read(common::default_model()).expect("a readable file");
+    for file_len in [Some(file.len() as u64), None] {
+        for chunk in [65_537, file.len()] {
+            let (result, Taken { peak, .. }) = watch(|| read(&file, chunk, file_len));
+            assert_eq!(result, Ok(()));
+            assert!(
+                peak <= READER_BYTES,
+                "{peak} bytes held with chunks of {chunk}"
+            );
+        }
+    }
 }
 
 #[test]

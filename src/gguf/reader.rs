@@ -1,6 +1,6 @@
-use std::collections::BTreeSet;
-
 use super::header::FIXED_BYTES;
+use super::shards::Shards;
+use super::slab::Slab;
 use super::{GgufError, Header, MAX_HEADER_BYTES, Parsed, TensorInfo, parse};
 
 /// Receives what a [`Reader`] finds, in file order.
@@ -331,125 +331,6 @@ fn slab_rows(tensor: &TensorInfo) -> u64 {
         .checked_div(tensor.row_bytes())
         .unwrap_or(1)
         .max(1)
-}
-
-/// The rows that are being collected. Words rather than bytes, so that what the sink gets is
-/// aligned for every block type.
-#[derive(Debug, Default)]
-struct Slab {
-    words: Vec<u64>,
-    /// Bytes in use.
-    len: usize,
-}
-
-impl Slab {
-    fn extend(&mut self, bytes: &[u8]) {
-        let start = self.len;
-        let end = start.saturating_add(bytes.len());
-        let words = end.div_ceil(size_of::<u64>());
-        if words > self.words.len() {
-            let limit = Reader::MAX_SLAB_BYTES.div_ceil(size_of::<u64>());
-            let roomy = self.words.len().saturating_mul(2).min(limit).max(words);
-            self.words
-                .reserve_exact(roomy.saturating_sub(self.words.len()));
-            self.words.resize(roomy, 0);
-        }
-        let all: &mut [u8] = bytemuck::cast_slice_mut(&mut self.words);
-        if let Some(place) = all.get_mut(start..end) {
-            place.copy_from_slice(bytes);
-        }
-        self.len = end;
-    }
-
-    fn bytes(&self) -> &[u8] {
-        bytemuck::cast_slice::<u64, u8>(&self.words)
-            .get(..self.len)
-            .unwrap_or_default()
-    }
-}
-
-/// What must agree between the files of one model.
-#[derive(Debug, Default)]
-struct Shards {
-    names: BTreeSet<String>,
-    /// `split.tensors.count`, where the files state it.
-    announced: Option<u32>,
-    tensors: u64,
-}
-
-impl Shards {
-    fn add(&mut self, shard: usize, given: usize, header: &Header) -> Result<(), GgufError> {
-        let metadata = &header.metadata;
-        let count = metadata.u32("split.count")?;
-        let number = metadata.u32("split.no")?;
-        let announced = metadata.u32("split.tensors.count")?;
-        if given > 1 {
-            let key = if count.is_none() {
-                "split.count"
-            } else {
-                "split.no"
-            };
-            if count.is_none() || number.is_none() {
-                return Err(GgufError::NotAShard { shard, key });
-            }
-        }
-        // Some writers put a count of 0 into files that are whole.
-        if let Some(count) = count.filter(|&count| count != 0 || given > 1)
-            && count as usize != given
-        {
-            return Err(GgufError::ShardCount {
-                shard,
-                count,
-                given,
-            });
-        }
-        if let Some(number) = number
-            && number as usize != shard
-        {
-            return Err(GgufError::ShardOrder { shard, number });
-        }
-        self.add_tensors(shard, given, announced, header)
-    }
-
-    fn add_tensors(
-        &mut self,
-        shard: usize,
-        given: usize,
-        announced: Option<u32>,
-        header: &Header,
-    ) -> Result<(), GgufError> {
-        if let (Some(expected), Some(found)) = (self.announced, announced)
-            && expected != found
-        {
-            return Err(GgufError::ShardTensors {
-                shard,
-                expected,
-                found: found.into(),
-            });
-        }
-        self.announced = self.announced.or(announced);
-        self.tensors = self.tensors.saturating_add(header.tensors.len() as u64);
-        if given > 1 {
-            for tensor in &header.tensors {
-                if !self.names.insert(tensor.name.clone()) {
-                    let tensor = tensor.name.clone();
-                    return Err(GgufError::DuplicateTensor { tensor, shard });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn check_total(&self) -> Result<(), GgufError> {
-        match self.announced {
-            Some(expected) if u64::from(expected) != self.tensors => Err(GgufError::ShardTensors {
-                shard: 0,
-                expected,
-                found: self.tensors,
-            }),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// For sizes that are bounded by bytes at hand or by a limit; saturates where they are not.

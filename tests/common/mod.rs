@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub(crate) mod gguf_builder;
+pub(crate) mod gguf_files;
 
 use std::path::PathBuf;
 
