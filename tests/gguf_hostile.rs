@@ -412,6 +412,11 @@ fn says_what_came_instead_of_a_model() {
             found: b"PK\x03\x04".to_vec()
         }
     );
+    let text = got.to_string();
+    assert!(
+        text.contains(r#"is "PK\x03\x04", expected "GGUF""#),
+        "{text}"
+    );
     assert_eq!(read(&[vec![]], &[1], true), Err(GgufError::Empty));
     assert_eq!(read(&[vec![]], &[1], false), Err(GgufError::Empty));
     assert_eq!(parse(&[], Some(0)), Err(GgufError::Empty));

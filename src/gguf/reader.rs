@@ -223,6 +223,9 @@ impl Reader {
                     let ceiling = file_len.unwrap_or(u64::MAX).min(MAX_HEADER_BYTES);
                     let least = to_usize(total_bytes).max(buffer.len().saturating_add(1));
                     attempt_at = doubled.min(to_usize(ceiling)).max(least);
+                    if bytes.is_empty() {
+                        return Ok(State::Header { buffer, attempt_at });
+                    }
                 }
             }
         }
