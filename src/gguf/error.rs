@@ -15,8 +15,9 @@ pub enum GgufError {
     WebPage { start: String },
     /// The first four bytes are not `GGUF`.
     #[error(
-        "not a GGUF file: `magic` at byte 0 is {found:02x?}, expected \"GGUF\": check the URL, or \
-         convert the model to GGUF"
+        "not a GGUF file: `magic` at byte 0 is \"{}\", expected \"GGUF\": check the URL, or \
+         convert the model to GGUF",
+        found.escape_ascii()
     )]
     Magic { found: Vec<u8> },
     /// Written for a big-endian machine.

@@ -19,12 +19,16 @@ mod ggml_type;
 mod header;
 mod metadata;
 mod reader;
+mod shards;
+mod slab;
+mod value;
 
 pub use error::GgufError;
 pub use ggml_type::GgmlType;
 pub use header::{Header, Parsed, TensorInfo, parse};
-pub use metadata::{Array, Metadata, StringArray, Value};
+pub use metadata::Metadata;
 pub use reader::{Reader, Sink};
+pub use value::{Array, StringArray, Value};
 
 /// Longest header that is read, in bytes: the largest known vocabularies need about 12 MiB.
 pub const MAX_HEADER_BYTES: u64 = 256 << 20;

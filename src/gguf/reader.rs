@@ -1,7 +1,6 @@
-use std::collections::BTreeSet;
-use std::mem;
-
 use super::header::FIXED_BYTES;
+use super::shards::Shards;
+use super::slab::Slab;
 use super::{GgufError, Header, MAX_HEADER_BYTES, Parsed, TensorInfo, parse};
 
 /// Receives what a [`Reader`] finds, in file order.
@@ -37,7 +36,8 @@ pub trait Sink {
 pub struct Reader {
     file_lens: Vec<Option<u64>>,
     shard: usize,
-    state: State,
+    /// `None` once an error has ended the reading.
+    state: Option<State>,
     /// Bytes of the current file that have arrived.
     file_bytes: u64,
     received_bytes: u64,
@@ -53,8 +53,6 @@ enum State {
         attempt_at: usize,
     },
     Data(Data),
-    /// An error has ended the reading.
-    Stopped,
 }
 
 impl State {
@@ -80,7 +78,7 @@ impl Reader {
         Self {
             file_lens: file_lens.to_vec(),
             shard: 0,
-            state: State::start(),
+            state: Some(State::start()),
             file_bytes: 0,
             received_bytes: 0,
             shards: Shards::default(),
@@ -100,7 +98,7 @@ impl Reader {
     /// A [`GgufError`] where the file is not valid, or the sink's error. After an error every
     /// further call fails with [`GgufError::Stopped`].
     pub fn push<S: Sink>(&mut self, bytes: &[u8], sink: &mut S) -> Result<(), S::Error> {
-        let state = mem::replace(&mut self.state, State::Stopped);
+        let state = self.take_state()?;
         let file_len = self.current_file_len()?;
         self.file_bytes = self.file_bytes.saturating_add(bytes.len() as u64);
         self.received_bytes = self.received_bytes.saturating_add(bytes.len() as u64);
@@ -115,7 +113,7 @@ impl Reader {
             }
             .into());
         }
-        self.state = match state {
+        let state = match state {
             State::Header { buffer, attempt_at } => {
                 self.push_header(buffer, attempt_at, bytes, file_len, sink)?
             }
@@ -123,8 +121,8 @@ impl Reader {
                 data.push(bytes, &mut self.slab, sink)?;
                 State::Data(data)
             }
-            State::Stopped => return Err(GgufError::Stopped.into()),
         };
+        self.state = Some(state);
         Ok(())
     }
 
@@ -134,7 +132,7 @@ impl Reader {
     /// A [`GgufError`] where the header or a tensor is not whole, or fewer bytes arrived than
     /// announced; or the sink's error.
     pub fn end_file<S: Sink>(&mut self, sink: &mut S) -> Result<(), S::Error> {
-        let state = mem::replace(&mut self.state, State::Stopped);
+        let state = self.take_state()?;
         let file_len = self.current_file_len()?;
         let data = match state {
             State::Header { buffer, .. } => {
@@ -145,7 +143,6 @@ impl Reader {
                 }
             }
             State::Data(data) => data,
-            State::Stopped => return Err(GgufError::Stopped.into()),
         };
         data.check_whole(self.slab.len)?;
         if let Some(announced) = file_len
@@ -161,7 +158,7 @@ impl Reader {
         }
         self.shard = self.shard.saturating_add(1);
         self.file_bytes = 0;
-        self.state = State::start();
+        self.state = Some(State::start());
         Ok(())
     }
 
@@ -171,7 +168,7 @@ impl Reader {
     /// A [`GgufError`] where not all files were read to their end, or the shards do not have the
     /// number of tensors that they announce.
     pub fn finish(self) -> Result<(), GgufError> {
-        if matches!(self.state, State::Stopped) {
+        if self.state.is_none() {
             return Err(GgufError::Stopped);
         }
         if self.shard != self.file_lens.len() || self.file_bytes != 0 {
@@ -179,6 +176,11 @@ impl Reader {
             return Err(GgufError::ShardsRead { ended, given });
         }
         self.shards.check_total()
+    }
+
+    /// Takes the state out; it is put back where all goes well.
+    fn take_state(&mut self) -> Result<State, GgufError> {
+        self.state.take().ok_or(GgufError::Stopped)
     }
 
     fn current_file_len(&self) -> Result<Option<u64>, GgufError> {
@@ -221,6 +223,9 @@ impl Reader {
                     let ceiling = file_len.unwrap_or(u64::MAX).min(MAX_HEADER_BYTES);
                     let least = to_usize(total_bytes).max(buffer.len().saturating_add(1));
                     attempt_at = doubled.min(to_usize(ceiling)).max(least);
+                    if bytes.is_empty() {
+                        return Ok(State::Header { buffer, attempt_at });
+                    }
                 }
             }
         }
@@ -329,125 +334,6 @@ fn slab_rows(tensor: &TensorInfo) -> u64 {
         .checked_div(tensor.row_bytes())
         .unwrap_or(1)
         .max(1)
-}
-
-/// The rows that are being collected. Words rather than bytes, so that what the sink gets is
-/// aligned for every block type.
-#[derive(Debug, Default)]
-struct Slab {
-    words: Vec<u64>,
-    /// Bytes in use.
-    len: usize,
-}
-
-impl Slab {
-    fn extend(&mut self, bytes: &[u8]) {
-        let start = self.len;
-        let end = start.saturating_add(bytes.len());
-        let words = end.div_ceil(size_of::<u64>());
-        if words > self.words.len() {
-            let limit = Reader::MAX_SLAB_BYTES.div_ceil(size_of::<u64>());
-            let roomy = self.words.len().saturating_mul(2).min(limit).max(words);
-            self.words
-                .reserve_exact(roomy.saturating_sub(self.words.len()));
-            self.words.resize(roomy, 0);
-        }
-        let all: &mut [u8] = bytemuck::cast_slice_mut(&mut self.words);
-        if let Some(place) = all.get_mut(start..end) {
-            place.copy_from_slice(bytes);
-        }
-        self.len = end;
-    }
-
-    fn bytes(&self) -> &[u8] {
-        bytemuck::cast_slice::<u64, u8>(&self.words)
-            .get(..self.len)
-            .unwrap_or_default()
-    }
-}
-
-/// What must agree between the files of one model.
-#[derive(Debug, Default)]
-struct Shards {
-    names: BTreeSet<String>,
-    /// `split.tensors.count`, where the files state it.
-    announced: Option<u32>,
-    tensors: u64,
-}
-
-impl Shards {
-    fn add(&mut self, shard: usize, given: usize, header: &Header) -> Result<(), GgufError> {
-        let metadata = &header.metadata;
-        let count = metadata.u32("split.count")?;
-        let number = metadata.u32("split.no")?;
-        let announced = metadata.u32("split.tensors.count")?;
-        if given > 1 {
-            let key = if count.is_none() {
-                "split.count"
-            } else {
-                "split.no"
-            };
-            if count.is_none() || number.is_none() {
-                return Err(GgufError::NotAShard { shard, key });
-            }
-        }
-        // Some writers put a count of 0 into files that are whole.
-        if let Some(count) = count.filter(|&count| count != 0 || given > 1)
-            && count as usize != given
-        {
-            return Err(GgufError::ShardCount {
-                shard,
-                count,
-                given,
-            });
-        }
-        if let Some(number) = number
-            && number as usize != shard
-        {
-            return Err(GgufError::ShardOrder { shard, number });
-        }
-        self.add_tensors(shard, given, announced, header)
-    }
-
-    fn add_tensors(
-        &mut self,
-        shard: usize,
-        given: usize,
-        announced: Option<u32>,
-        header: &Header,
-    ) -> Result<(), GgufError> {
-        if let (Some(expected), Some(found)) = (self.announced, announced)
-            && expected != found
-        {
-            return Err(GgufError::ShardTensors {
-                shard,
-                expected,
-                found: found.into(),
-            });
-        }
-        self.announced = self.announced.or(announced);
-        self.tensors = self.tensors.saturating_add(header.tensors.len() as u64);
-        if given > 1 {
-            for tensor in &header.tensors {
-                if !self.names.insert(tensor.name.clone()) {
-                    let tensor = tensor.name.clone();
-                    return Err(GgufError::DuplicateTensor { tensor, shard });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn check_total(&self) -> Result<(), GgufError> {
-        match self.announced {
-            Some(expected) if u64::from(expected) != self.tensors => Err(GgufError::ShardTensors {
-                shard: 0,
-                expected,
-                found: self.tensors,
-            }),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// For sizes that are bounded by bytes at hand or by a limit; saturates where they are not.

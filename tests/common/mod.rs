@@ -1,19 +1,57 @@
-//! What several test files share.
-#![allow(dead_code, reason = "each test file uses its own part")]
+//! What several test binaries share.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
 
-pub mod model;
+pub(crate) mod gguf_builder;
+pub(crate) mod gguf_files;
+pub(crate) mod model;
 
 use std::path::PathBuf;
 
-/// The default model's file: `TOKENBROOK_MODEL`, or where `cargo xtask setup` puts it.
-pub fn default_model() -> PathBuf {
+/// The default model's file: `TOKENBROOK_MODEL`, else where `cargo xtask setup` puts it.
+///
+/// Panics where it is missing, so that a test without it fails rather than passes.
+pub(crate) fn default_model() -> PathBuf {
     let path = std::env::var_os("TOKENBROOK_MODEL").map_or_else(
         || {
-            let home = std::env::var_os("HOME").expect("HOME is set");
-            PathBuf::from(home).join(".cache/tokenbrook/models/SmolLM2-135M-Instruct.Q4_1.gguf")
+            let home = std::env::var_os("HOME").expect("HOME is set, or TOKENBROOK_MODEL is");
+            let models = PathBuf::from(home).join(".cache/tokenbrook/models");
+            models.join("SmolLM2-135M-Instruct.Q4_1.gguf")
         },
         PathBuf::from,
     );
-    assert!(path.is_file(), "{} is missing: run `cargo xtask setup`", path.display());
+    assert!(
+        path.is_file(),
+        "the default model is not at {}: run `cargo xtask setup`, or set TOKENBROOK_MODEL",
+        path.display()
+    );
     path
+}
+
+/// Seeded random numbers: SplitMix64 (Steele, Lea, Flood 2014).
+#[derive(Clone, Debug)]
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number from 0 to `end - 1`.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next() % end as u64).expect("below a usize")
+    }
+
+    /// A number from -1 to 1.
+    pub(crate) fn float(&mut self) -> f32 {
+        let bits = u16::try_from(self.next() >> 48).expect("16 bits");
+        f32::from(bits) / 32_768.0 - 1.0
+    }
+
+    pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.next().to_le_bytes()[7]).collect()
+    }
 }
