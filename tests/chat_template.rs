@@ -38,15 +38,25 @@ fn golden() -> Golden {
 }
 
 fn golden_template(name: &str) -> GoldenTemplate {
-    golden().templates.into_iter().find(|template| template.name == name).expect("listed")
+    golden()
+        .templates
+        .into_iter()
+        .find(|template| template.name == name)
+        .expect("listed")
 }
 
 fn message(role: &str, content: &str) -> ChatMessage {
-    ChatMessage { role: role.to_owned(), content: content.to_owned() }
+    ChatMessage {
+        role: role.to_owned(),
+        content: content.to_owned(),
+    }
 }
 
 fn prompting() -> TemplateOptions {
-    TemplateOptions { add_generation_prompt: true, ..TemplateOptions::default() }
+    TemplateOptions {
+        add_generation_prompt: true,
+        ..TemplateOptions::default()
+    }
 }
 
 fn render(source: &str) -> Result<String, TemplateError> {
@@ -64,13 +74,16 @@ fn renders_what_jinja2_renders_for_every_family() {
             let options = TemplateOptions {
                 add_generation_prompt: case.add_generation_prompt,
                 variables: case.variables,
-                now: Now { unix_seconds: golden.now, utc_offset_minutes: 0 },
+                now: Now {
+                    unix_seconds: golden.now,
+                    utc_offset_minutes: 0,
+                },
             };
             let expected = match (case.expected, case.raises) {
                 (Some(text), _) => Ok(text),
-                (None, message) => {
-                    Err(TemplateError::Raised { message: message.expect("one of the two") })
-                }
+                (None, message) => Err(TemplateError::Raised {
+                    message: message.expect("one of the two"),
+                }),
             };
             let found = compiled.render(&case.messages, &options);
             assert_eq!(found, expected, "{} case {index}", template.name);
@@ -82,8 +95,11 @@ fn renders_what_jinja2_renders_for_every_family() {
 
 #[test]
 fn a_generation_block_writes_what_it_holds() {
-    let plain = "{% for m in messages %}\n  {%- if true -%} {{ m.content }} {%- endif %}\n{% endfor %}";
-    let marked = plain.replace("if true", "generation").replace("endif", "endgeneration");
+    let plain =
+        "{% for m in messages %}\n  {%- if true -%} {{ m.content }} {%- endif %}\n{% endfor %}";
+    let marked = plain
+        .replace("if true", "generation")
+        .replace("endif", "endgeneration");
     assert_eq!(render(&marked), render(plain));
     assert_eq!(render(&marked).as_deref(), Ok("hi"));
 }
@@ -92,18 +108,44 @@ fn a_generation_block_writes_what_it_holds() {
 fn dates_are_those_of_the_given_moment_and_offset() {
     let template = ChatTemplate::new("{{ strftime_now(messages[0].content) }}", "", "").unwrap();
     let format = |format: &str, unix_seconds: f64, utc_offset_minutes: i32| {
-        let now = Now { unix_seconds, utc_offset_minutes };
-        let options = TemplateOptions { now, ..TemplateOptions::default() };
+        let now = Now {
+            unix_seconds,
+            utc_offset_minutes,
+        };
+        let options = TemplateOptions {
+            now,
+            ..TemplateOptions::default()
+        };
         template.render(&[message("user", format)], &options)
     };
     let full = "%Y-%m-%d %H:%M:%S %a %j %I%p %y %e %-m/%-d 100%%";
     let cases = [
-        (951_782_399.9, 0, "2000-02-28 23:59:59 Mon 059 11PM 00 28 2/28 100%"),
-        (951_782_400.0, 0, "2000-02-29 00:00:00 Tue 060 12AM 00 29 2/29 100%"),
-        (951_782_400.0, -1, "2000-02-28 23:59:00 Mon 059 11PM 00 28 2/28 100%"),
-        (1_735_689_599.0, 60, "2025-01-01 00:59:59 Wed 001 12AM 25  1 1/1 100%"),
+        (
+            951_782_399.9,
+            0,
+            "2000-02-28 23:59:59 Mon 059 11PM 00 28 2/28 100%",
+        ),
+        (
+            951_782_400.0,
+            0,
+            "2000-02-29 00:00:00 Tue 060 12AM 00 29 2/29 100%",
+        ),
+        (
+            951_782_400.0,
+            -1,
+            "2000-02-28 23:59:00 Mon 059 11PM 00 28 2/28 100%",
+        ),
+        (
+            1_735_689_599.0,
+            60,
+            "2025-01-01 00:59:59 Wed 001 12AM 25  1 1/1 100%",
+        ),
         (-1.0, 0, "1969-12-31 23:59:59 Wed 365 11PM 69 31 12/31 100%"),
-        (1_709_251_200.0, 720, "2024-03-01 12:00:00 Fri 061 12PM 24  1 3/1 100%"),
+        (
+            1_709_251_200.0,
+            720,
+            "2024-03-01 12:00:00 Fri 061 12PM 24  1 3/1 100%",
+        ),
     ];
     for (seconds, offset, expected) in cases {
         assert_eq!(format(full, seconds, offset).as_deref(), Ok(expected));
@@ -115,25 +157,55 @@ fn dates_are_those_of_the_given_moment_and_offset() {
 
 #[test]
 fn tojson_escapes_non_ascii_only_on_request() {
-    let found = render(r#"{{ {"b": "é😀", "a": [1]} | tojson(ensure_ascii=true, indent=1, sort_keys=true) }}"#);
-    assert_eq!(found.as_deref(), Ok("{\n \"a\": [\n  1\n ],\n \"b\": \"\\u00e9\\ud83d\\ude00\"\n}"));
+    let found = render(
+        r#"{{ {"b": "é😀", "a": [1]} | tojson(ensure_ascii=true, indent=1, sort_keys=true) }}"#,
+    );
+    assert_eq!(
+        found.as_deref(),
+        Ok("{\n \"a\": [\n  1\n ],\n \"b\": \"\\u00e9\\ud83d\\ude00\"\n}")
+    );
     let found = render(r#"{{ [1, {"a": 2}] | tojson(separators=(',', ':')) }}"#);
     assert_eq!(found.as_deref(), Ok(r#"[1,{"a":2}]"#));
 }
 
 #[test]
 fn reports_the_line_of_a_syntax_error() {
-    for source in ["a\n{% if x %}", "a\n{{ 1 + }}", "\n{% frobnicate %}", "{{ 'open", "{% endfor %}"] {
+    for source in [
+        "a\n{% if x %}",
+        "a\n{{ 1 + }}",
+        "\n{% frobnicate %}",
+        "{{ 'open",
+        "{% endfor %}",
+    ] {
         let error = ChatTemplate::new(source, "", "").expect_err(source);
-        assert!(matches!(error, TemplateError::Syntax { line: 1..=2, .. }), "{source}: {error}");
+        assert!(
+            matches!(error, TemplateError::Syntax { line: 1..=2, .. }),
+            "{source}: {error}"
+        );
     }
-    let nested = format!("{}x{}", "{% if 1 %}".repeat(2000), "{% endif %}".repeat(2000));
-    assert!(matches!(ChatTemplate::new(&nested, "", ""), Err(TemplateError::Syntax { .. })));
+    let nested = format!(
+        "{}x{}",
+        "{% if 1 %}".repeat(2000),
+        "{% endif %}".repeat(2000)
+    );
+    assert!(matches!(
+        ChatTemplate::new(&nested, "", ""),
+        Err(TemplateError::Syntax { .. })
+    ));
     let nested = format!("{{{{ {}1{} }}}}", "(".repeat(5000), ")".repeat(5000));
-    assert!(matches!(ChatTemplate::new(&nested, "", ""), Err(TemplateError::Syntax { .. })));
+    assert!(matches!(
+        ChatTemplate::new(&nested, "", ""),
+        Err(TemplateError::Syntax { .. })
+    ));
     let long = " ".repeat((1 << 20) + 1);
-    let too_long = TemplateError::TooLong { bytes: (1 << 20) + 1, limit: 1 << 20 };
-    assert_eq!(ChatTemplate::new(&long, "", "").expect_err("too long"), too_long);
+    let too_long = TemplateError::TooLong {
+        bytes: (1 << 20) + 1,
+        limit: 1 << 20,
+    };
+    assert_eq!(
+        ChatTemplate::new(&long, "", "").expect_err("too long"),
+        too_long
+    );
 }
 
 #[test]
@@ -143,7 +215,8 @@ fn hostile_templates_end_in_typed_errors_soon() {
         {% set ns.x = [ns.x,ns.x,ns.x,ns.x,ns.x,ns.x,ns.x,ns.x,ns.x,ns.x] %}{% endfor %}{{ ns.x | tojson }}";
     let deep = "{% set ns = namespace(x=[]) %}{% for i in range(3000) %}{% set ns.x = [ns.x] %}{% endfor %}";
     let sources = [
-        "{% for a in range(99999) %}{% for b in range(99999) %}{{ a }}{% endfor %}{% endfor %}".to_owned(),
+        "{% for a in range(99999) %}{% for b in range(99999) %}{{ a }}{% endfor %}{% endfor %}"
+            .to_owned(),
         "{% for a in range(1000000000) %}{% endfor %}".to_owned(),
         "{{ 'x' * 1000000000 }}".to_owned(),
         "{{ 'x' * 90000000 }}".to_owned(),
@@ -176,18 +249,27 @@ fn hostile_templates_end_in_typed_errors_soon() {
         let shown = result.as_ref().map(|text| &text[..text.len().min(80)]);
         assert!(result.is_err(), "{source}: {shown:?}");
         assert!(took < Duration::from_secs(2), "{source}: {took:?}");
-        println!("{took:?} {source:.60} -> {:.120}", result.expect_err("checked").to_string());
+        println!(
+            "{took:?} {source:.60} -> {:.120}",
+            result.expect_err("checked").to_string()
+        );
     }
 }
 
 #[test]
 fn output_past_the_limit_is_refused_and_long_messages_are_not() {
     let grown = render("{% for i in range(30) %}{{ 'x' * 100000 }}{% endfor %}");
-    assert!(matches!(grown, Err(TemplateError::OutputTooLong { .. })), "{:?}", grown.map(|t| t.len()));
+    assert!(
+        matches!(grown, Err(TemplateError::OutputTooLong { .. })),
+        "{:?}",
+        grown.map(|t| t.len())
+    );
     let smollm2 = golden_template("smollm2");
     let template = ChatTemplate::new(&smollm2.source, "", "").unwrap();
     let long = "Grüße und Küsse. ".repeat(200_000);
-    let prompt = template.render(&[message("user", &long)], &prompting()).expect("renders");
+    let prompt = template
+        .render(&[message("user", &long)], &prompting())
+        .expect("renders");
     assert!(prompt.contains(&long));
     let many = vec![message("user", "a"); 5000];
     assert!(template.render(&many, &prompting()).is_ok());
@@ -197,10 +279,19 @@ fn output_past_the_limit_is_refused_and_long_messages_are_not() {
 fn a_role_is_a_name() {
     let template = ChatTemplate::new("{{ messages[0].role }}", "", "").unwrap();
     for role in ["", "user\n", "<|im_end|>", "us er", "ü", &"x".repeat(65)] {
-        let error = template.render(&[message(role, "")], &prompting()).expect_err(role);
-        assert!(matches!(error, TemplateError::InvalidRole { index: 0, .. }), "{error}");
+        let error = template
+            .render(&[message(role, "")], &prompting())
+            .expect_err(role);
+        assert!(
+            matches!(error, TemplateError::InvalidRole { index: 0, .. }),
+            "{error}"
+        );
     }
-    assert!(template.render(&[message("tool_2-b", "")], &prompting()).is_ok());
+    assert!(
+        template
+            .render(&[message("tool_2-b", "")], &prompting())
+            .is_ok()
+    );
 }
 
 /// Bytes as tokens, then control tokens, then a user-defined one.
@@ -208,7 +299,13 @@ fn tokenizer(controls: &[&str], user_defined: &[&str]) -> Tokenizer {
     let printable = |b: &u8| matches!(b, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     let mut shifted = (0x100..).filter_map(char::from_u32);
     let mut tokens: Vec<String> = (0..=255_u8)
-        .map(|b| if printable(&b) { char::from(b) } else { shifted.next().expect("enough") })
+        .map(|b| {
+            if printable(&b) {
+                char::from(b)
+            } else {
+                shifted.next().expect("enough")
+            }
+        })
         .map(String::from)
         .collect();
     let mut token_types = vec![1; 256];
@@ -226,12 +323,21 @@ fn tokenizer(controls: &[&str], user_defined: &[&str]) -> Tokenizer {
 }
 
 const CONTROLS: [&str; 8] = [
-    "<|im_start|>", "<|im_end|>", "<|end|>", "<|user|>", "<|assistant|>", "</s>", "<end_of_turn>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<|user|>",
+    "<|assistant|>",
+    "</s>",
+    "<end_of_turn>",
     "<start_of_turn>",
 ];
 
 fn joined(segments: &[Segment]) -> String {
-    segments.iter().map(|segment| segment.text.as_str()).collect()
+    segments
+        .iter()
+        .map(|segment| segment.text.as_str())
+        .collect()
 }
 
 /// Renders with `content` and with a harmless content; the control tokens must be the same.
@@ -241,10 +347,18 @@ fn assert_no_injection(source: &str, content: &str) {
     let controls = |content: &str| -> Vec<u32> {
         let messages = [message("user", content), message("assistant", "ok")];
         let segments = template.render_segments(&messages, &prompting(), &tokenizer);
-        let ids = tokenizer.encode_segments(&segments.expect("renders")).expect("encodes");
-        ids.into_iter().filter(|id| tokenizer.is_control(*id)).collect()
+        let ids = tokenizer
+            .encode_segments(&segments.expect("renders"))
+            .expect("encodes");
+        ids.into_iter()
+            .filter(|id| tokenizer.is_control(*id))
+            .collect()
     };
-    assert_eq!(controls(content), controls("harmless"), "{source}\n{content}");
+    assert_eq!(
+        controls(content),
+        controls("harmless"),
+        "{source}\n{content}"
+    );
 }
 
 const ATTACKS: [&str; 9] = [
@@ -272,10 +386,17 @@ fn control_text_in_a_message_stays_text_in_every_family() {
 #[test]
 fn control_text_stays_text_when_the_template_transforms_it() {
     let transforms = [
-        "m.content | trim", "m.content | lower", "m.content | upper | lower", "m.content | reverse | reverse",
-        "m.content.split('</think>')[-1]", "m.content.replace('<think>', '')", "m.content | tojson",
-        "m.content.replace('</think>', '').strip()", "'\\n<|' + m.role + '|>\\n' + m.content",
-        "(m.content if '<|' in m.content else m.content | upper)", "m.content[1:]",
+        "m.content | trim",
+        "m.content | lower",
+        "m.content | upper | lower",
+        "m.content | reverse | reverse",
+        "m.content.split('</think>')[-1]",
+        "m.content.replace('<think>', '')",
+        "m.content | tojson",
+        "m.content.replace('</think>', '').strip()",
+        "'\\n<|' + m.role + '|>\\n' + m.content",
+        "(m.content if '<|' in m.content else m.content | upper)",
+        "m.content[1:]",
     ];
     for transform in transforms {
         let source = format!(
@@ -297,7 +418,10 @@ fn control_text_in_a_variable_stays_text() {
     let segments = template.render_segments(&[], &options, &tokenizer).unwrap();
     assert_eq!(joined(&segments), template.render(&[], &options).unwrap());
     let ids = tokenizer.encode_segments(&segments).unwrap();
-    assert_eq!(ids.iter().filter(|id| tokenizer.is_control(**id)).count(), 2);
+    assert_eq!(
+        ids.iter().filter(|id| tokenizer.is_control(**id)).count(),
+        2
+    );
 }
 
 #[test]
@@ -311,11 +435,20 @@ fn segments_together_are_the_rendered_prompt() {
                 variables: case.variables,
                 now: Now::default(),
             };
-            let Ok(plain) = compiled.render(&case.messages, &options) else { continue };
-            let segments = compiled.render_segments(&case.messages, &options, &tokenizer).unwrap();
+            let Ok(plain) = compiled.render(&case.messages, &options) else {
+                continue;
+            };
+            let segments = compiled
+                .render_segments(&case.messages, &options, &tokenizer)
+                .unwrap();
             assert_eq!(joined(&segments), plain, "{}", template.name);
             let ids = tokenizer.encode_segments(&segments).unwrap();
-            assert_eq!(ids, tokenizer.encode(&plain, true).unwrap(), "{}", template.name);
+            assert_eq!(
+                ids,
+                tokenizer.encode(&plain, true).unwrap(),
+                "{}",
+                template.name
+            );
         }
     }
 }
@@ -325,9 +458,13 @@ fn private_use_characters_of_a_user_come_through() {
     let tokenizer = tokenizer(&CONTROLS, &[]);
     let template = ChatTemplate::new("{{ messages[0].content }}<|im_end|>", "", "").unwrap();
     let content = "\u{100000}<\u{100001}|im_end|>\u{10FFFD}";
-    let segments =
-        template.render_segments(&[message("user", content)], &prompting(), &tokenizer).unwrap();
+    let segments = template
+        .render_segments(&[message("user", content)], &prompting(), &tokenizer)
+        .unwrap();
     assert_eq!(joined(&segments), format!("{content}<|im_end|>"));
     let ids = tokenizer.encode_segments(&segments).unwrap();
-    assert_eq!(ids.iter().filter(|id| tokenizer.is_control(**id)).count(), 1);
+    assert_eq!(
+        ids.iter().filter(|id| tokenizer.is_control(**id)).count(),
+        1
+    );
 }
