@@ -428,7 +428,8 @@ fn rejects_hostile_vocabularies_with_typed_errors() {
 
 #[test]
 fn rejects_ids_outside_the_vocabulary() {
-    let fields: [(&str, fn(&mut Vocabulary) -> &mut Option<u32>); 6] = [
+    type Field = fn(&mut Vocabulary) -> &mut Option<u32>;
+    let fields: [(&str, Field); 6] = [
         ("tokenizer.ggml.bos_token_id", |v| &mut v.bos),
         ("tokenizer.ggml.eos_token_id", |v| &mut v.eos),
         ("tokenizer.ggml.eot_token_id", |v| &mut v.eot),

@@ -202,7 +202,7 @@ impl Tokenizer {
         self.kinds.len()
     }
 
-    /// Bytes of heap held, except for the compiled splitting rules (about a megabyte).
+    /// Bytes of heap held, except for the compiled splitting rules (under half a megabyte).
     ///
     /// `tokenizers` keeps the spelling of each token twice, in a map each way; those maps are
     /// reckoned from their published layout.
