@@ -22,10 +22,10 @@ const NAME: &str = "chat_template";
 const MAX_SOURCE_BYTES: usize = 1 << 20;
 /// Templates recurse into macros a few levels; each level costs stack.
 const MAX_RECURSION: usize = 64;
-/// Work that any template may do, and more for each byte that it is given: a step, or 64 bytes
-/// written, costs one. Real templates copy each byte about five times.
+/// Work that any template may do, and more for what it is given: a step, or 64 bytes written,
+/// costs one. Real templates copy each byte about five times; this allows 32.
 const BASE_FUEL: u64 = 250_000;
-const FUEL_PER_BYTE: u64 = 1;
+const BYTES_PER_FUEL: u64 = 2;
 const BASE_OUTPUT_BYTES: usize = 1 << 20;
 const OUTPUT_PER_BYTE: usize = 16;
 
@@ -110,7 +110,7 @@ impl ChatTemplate {
     ) -> Result<String, TemplateError> {
         check_roles(messages)?;
         let given = given_bytes(messages, options);
-        let fuel = BASE_FUEL.saturating_add(FUEL_PER_BYTE.saturating_mul(given as u64));
+        let fuel = BASE_FUEL.saturating_add(given as u64 / BYTES_PER_FUEL);
         let limit = BASE_OUTPUT_BYTES.saturating_add(OUTPUT_PER_BYTE.saturating_mul(given));
         let mut environment = self.environment.clone();
         environment.set_fuel(Some(fuel));
@@ -137,8 +137,8 @@ impl ChatTemplate {
     ///
     /// All parts together are what [`ChatTemplate::render`] gives, unless the template itself
     /// treats the name of a control token in a message differently: it then sees other
-    /// characters in its place. Contents and the strings of `options.variables` are never part
-    /// of a control token; roles are, since templates build `<|user|>` from them.
+    /// characters in its place. No control token starts or ends in contents or in the strings of
+    /// `options.variables`; roles may be inside one, since templates build `<|user|>` from them.
     ///
     /// # Errors
     /// As [`ChatTemplate::render`], and [`TemplateError::NoFreeCharacters`].

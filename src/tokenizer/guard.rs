@@ -18,6 +18,8 @@ const STAND_INS: std::ops::RangeInclusive<char> = '\u{100000}'..='\u{10FFFD}';
 /// Only literals that short and that many are looked for in content.
 const MAX_LITERAL_BYTES: usize = 64;
 const MAX_LITERALS: usize = 256;
+/// A real template has some hundred quotes.
+const MAX_QUOTES: usize = 8192;
 
 /// A part of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,16 +118,15 @@ impl Guard {
     pub(super) fn literals<'a>(&self, source: &'a str) -> Vec<&'a str> {
         let mut literals = BTreeSet::new();
         for quote in ['\'', '"'] {
-            let mut parts = source.split(quote);
             // Which side of a quote is inside cannot be told without parsing: take both.
-            while let Some(part) = parts.next().filter(|_| literals.len() < MAX_LITERALS) {
+            for part in source.split(quote).take(MAX_QUOTES) {
                 let fits = part.len() <= MAX_LITERAL_BYTES
                     && part.chars().any(|c| self.stand_ins.contains_key(&c))
                     && !self
                         .controls
                         .iter()
                         .any(|c| c.contains(part) || part.contains(&**c));
-                if fits {
+                if fits && literals.len() < MAX_LITERALS {
                     literals.insert(part);
                 }
             }

@@ -108,7 +108,8 @@ impl PreTokenizer {
 
     /// The pieces of `text` in order, without gaps.
     pub(super) fn split(&self, text: &str) -> Result<Vec<Range<usize>>, TokenizerError> {
-        let mut pieces = vec![0..text.len()];
+        let whole = 0..text.len();
+        let mut pieces = vec![whole];
         for stage in &self.stages {
             let mut finer = Vec::with_capacity(pieces.len());
             for piece in pieces {
