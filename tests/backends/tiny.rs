@@ -14,10 +14,10 @@ use tokenbrook::backend::{
 use tokenbrook::gguf::GgmlType;
 
 /// SplitMix64 (<https://prng.di.unimi.it/splitmix64.c>).
-pub struct Random(pub u64);
+pub(crate) struct Random(pub u64);
 
 impl Random {
-    pub fn next_u64(&mut self) -> u64 {
+    pub(crate) fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -25,18 +25,18 @@ impl Random {
     }
 
     /// Uniform in `[-1, 1)`.
-    pub fn signed(&mut self) -> f32 {
+    pub(crate) fn signed(&mut self) -> f32 {
         (self.next_u64() >> 40) as f32 / (1 << 23) as f32 - 1.0
     }
 
-    pub fn vector(&mut self, len: usize, scale: f32) -> Vec<f32> {
+    pub(crate) fn vector(&mut self, len: usize, scale: f32) -> Vec<f32> {
         (0..len).map(|_| self.signed() * scale).collect()
     }
 }
 
 /// What the model is like; `Default` is a small Llama.
 #[derive(Clone, Debug)]
-pub struct Tiny {
+pub(crate) struct Tiny {
     pub seed: u64,
     pub layers: usize,
     pub hidden: usize,
@@ -92,7 +92,7 @@ impl Default for Tiny {
 
 impl Tiny {
     /// All matrices of one type, with columns that every type's blocks divide.
-    pub fn of_type(ggml_type: GgmlType) -> Self {
+    pub(crate) fn of_type(ggml_type: GgmlType) -> Self {
         Self {
             hidden: 256,
             intermediate: 256,
@@ -107,7 +107,7 @@ impl Tiny {
         }
     }
 
-    pub fn shape(&self) -> ModelShape {
+    pub(crate) fn shape(&self) -> ModelShape {
         ModelShape {
             num_layers: self.layers,
             hidden_size: self.hidden,
@@ -120,7 +120,7 @@ impl Tiny {
     }
 
     /// Token ids of a prompt.
-    pub fn prompt(&self, len: usize) -> Vec<u32> {
+    pub(crate) fn prompt(&self, len: usize) -> Vec<u32> {
         let mut random = Random(self.seed ^ 0x55);
         (0..len)
             .map(|_| (random.next_u64() % self.vocab as u64) as u32)
@@ -143,7 +143,7 @@ struct Layer {
 }
 
 /// A backend with the model's weights in it.
-pub struct Loaded<B> {
+pub(crate) struct Loaded<B> {
     pub backend: B,
     pub tiny: Tiny,
     embed: MatrixId,
@@ -154,7 +154,7 @@ pub struct Loaded<B> {
 }
 
 impl<B: Backend> Loaded<B> {
-    pub fn new(tiny: &Tiny, mut backend: B) -> Self {
+    pub(crate) fn new(tiny: &Tiny, mut backend: B) -> Self {
         let random = &mut Random(tiny.seed);
         let (hidden, inter, ty) = (tiny.hidden, tiny.intermediate, tiny.ggml_type);
         let b = &mut backend;
@@ -201,14 +201,14 @@ impl<B: Backend> Loaded<B> {
     }
 
     /// A block table for `positions`.
-    pub fn table(&mut self, positions: usize) -> Vec<BlockId> {
+    pub(crate) fn table(&mut self, positions: usize) -> Vec<BlockId> {
         (0..positions.div_ceil(self.tiny.block_tokens))
             .map(|_| self.backend.allocate_block().unwrap())
             .collect()
     }
 
     /// Issues the operations of one pass.
-    pub fn record(&mut self) -> Result<(), BackendError> {
+    pub(crate) fn record(&mut self) -> Result<(), BackendError> {
         let lm_head = self.lm_head();
         let (tiny, b) = (&self.tiny, &mut self.backend);
         let embed = Embed {
@@ -264,7 +264,7 @@ impl<B: Backend> Loaded<B> {
         b.lm_head(Slot::Residual, &lm_head, Slot::Logits)
     }
 
-    pub fn lm_head(&self) -> LmHead {
+    pub(crate) fn lm_head(&self) -> LmHead {
         LmHead {
             norm: self.norm,
             head: self.head,
@@ -273,7 +273,7 @@ impl<B: Backend> Loaded<B> {
     }
 
     /// A whole pass: the logits of the rows that `outputs` names.
-    pub fn pass(
+    pub(crate) fn pass(
         &mut self,
         ids: &[u32],
         sequences: &[SequenceStep<'_>],
@@ -294,7 +294,7 @@ impl<B: Backend> Loaded<B> {
     }
 
     /// Logits of all rows of one sequence that is fed in chunks of these sizes.
-    pub fn chunks(&mut self, ids: &[u32], chunks: &[usize]) -> Vec<f32> {
+    pub(crate) fn chunks(&mut self, ids: &[u32], chunks: &[usize]) -> Vec<f32> {
         let table = self.table(ids.len());
         let mut logits = Vec::new();
         let mut position = 0;
@@ -328,7 +328,7 @@ fn vector<B: Backend>(backend: &mut B, random: &mut Random, len: usize) -> Vecto
     backend.create_vector(&random.vector(len, 0.3)).unwrap()
 }
 
-/// A random matrix, written five rows at a time.
+/// A random matrix, each part written as five rows and the rest.
 fn matrix<B: Backend>(
     backend: &mut B,
     random: &mut Random,
@@ -349,18 +349,15 @@ fn matrix<B: Backend>(
     for (part, &(rows, ggml_type)) in parts.iter().enumerate() {
         let values = random.vector(rows * cols, 1.7 / (cols as f32).sqrt());
         let bytes = quantize(ggml_type, &values, cols);
-        let slab = 5 * bytes.len() / rows;
-        for (i, bytes) in bytes.chunks(slab).enumerate() {
-            backend
-                .write_rows(id, part, ggml_type, 5 * i, bytes)
-                .unwrap();
-        }
+        let split = bytes.len() / rows * 5;
+        backend.write_rows(id, part, ggml_type, 0, &bytes[..split]).unwrap();
+        backend.write_rows(id, part, ggml_type, 5, &bytes[split..]).unwrap();
     }
     id
 }
 
 /// Blocks of `values [_, cols]`, by candle's quantizer.
-pub fn quantize(ggml_type: GgmlType, values: &[f32], cols: usize) -> Vec<u8> {
+pub(crate) fn quantize(ggml_type: GgmlType, values: &[f32], cols: usize) -> Vec<u8> {
     let shape = (values.len() / cols, cols);
     let tensor = Tensor::from_slice(values, shape, &Device::Cpu).unwrap();
     QTensor::quantize(&tensor, candle_type(ggml_type))
@@ -391,7 +388,7 @@ fn candle_type(ggml_type: GgmlType) -> GgmlDType {
 }
 
 /// Largest difference relative to the largest magnitude of `want`.
-pub fn distance(want: &[f32], got: &[f32]) -> f32 {
+pub(crate) fn distance(want: &[f32], got: &[f32]) -> f32 {
     assert_eq!(want.len(), got.len());
     assert!(want.iter().chain(got).all(|v| v.is_finite()), "not finite");
     let scale = want.iter().fold(0.0_f32, |m, v| m.max(v.abs()));
