@@ -123,7 +123,7 @@ impl Tiny {
     pub(crate) fn prompt(&self, len: usize) -> Vec<u32> {
         let mut random = Random(self.seed ^ 0x55);
         (0..len)
-            .map(|_| (random.next_u64() % self.vocab as u64) as u32)
+            .map(|_| u32::try_from(random.next_u64() % self.vocab as u64).unwrap())
             .collect()
     }
 }
@@ -350,8 +350,12 @@ fn matrix<B: Backend>(
         let values = random.vector(rows * cols, 1.7 / (cols as f32).sqrt());
         let bytes = quantize(ggml_type, &values, cols);
         let split = bytes.len() / rows * 5;
-        backend.write_rows(id, part, ggml_type, 0, &bytes[..split]).unwrap();
-        backend.write_rows(id, part, ggml_type, 5, &bytes[split..]).unwrap();
+        backend
+            .write_rows(id, part, ggml_type, 0, &bytes[..split])
+            .unwrap();
+        backend
+            .write_rows(id, part, ggml_type, 5, &bytes[split..])
+            .unwrap();
     }
     id
 }
