@@ -293,10 +293,20 @@ fn rejects_positions_that_no_submitted_pass_has_written() {
             };
             assert_eq!(model.backend.begin(&step).is_ok(), good, "{position}");
         }
+        // Begun again at 1 and given up: what followed 1 may be half overwritten.
+        for (position, good) in [(1, true), (3, false), (2, false), (1, true)] {
+            let sequences = [sequence(1, position)];
+            let step = Step {
+                tokens,
+                sequences: &sequences,
+                outputs: Outputs::Nothing,
+            };
+            assert_eq!(model.backend.begin(&step).is_ok(), good, "{position}");
+        }
         // A released block can no longer be used, nor does it keep its contents.
         model.backend.release_block(table[0]);
         model.backend.release_block(table[0]);
-        let sequences = [sequence(1, 3)];
+        let sequences = [sequence(1, 1)];
         let step = Step {
             tokens,
             sequences: &sequences,
