@@ -11,7 +11,7 @@ use crate::tiny::{Loaded, Tiny};
 /// Runs a generic test on all three backends, with quantized weights.
 macro_rules! on_all_backends {
     ($test:ident) => {
-        let tiny = Tiny::of_type(GgmlType::Q4_1);
+        let tiny = Tiny::of_type(GgmlType::Q4_0);
         $test(&mut Loaded::new(&tiny, ReferenceBackend::new()));
         $test(&mut Loaded::new(&tiny, CpuBackend::new(Precision::Exact)));
         $test(&mut Loaded::new(&tiny, CpuBackend::new(Precision::Fast)));
