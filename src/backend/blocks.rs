@@ -124,3 +124,24 @@ impl Blocks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reused_block_keeps_nothing_of_its_former_owner() {
+        let mut blocks = Blocks::new(3, [2, 1, 5]);
+        let block = blocks.take().unwrap();
+        assert_eq!(blocks.values(block).len(), 30);
+        assert!(blocks.values(block).iter().all(|v| v.is_nan()));
+        blocks.values_mut(block).fill(1.0);
+        blocks.set_filled(&[block], 0, 3);
+        blocks.check_table(&[block], 3).unwrap();
+        blocks.release(block);
+        assert_eq!(blocks.take(), Ok(block));
+        assert!(blocks.values(block).iter().all(|v| v.is_nan()));
+        assert!(blocks.check_table(&[block], 1).is_err());
+        assert_eq!(blocks.bytes(), 30 * 4);
+    }
+}

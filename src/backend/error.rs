@@ -40,7 +40,8 @@ pub enum BackendError {
     },
     /// Memory could not be had.
     #[error(
-        "{bytes} bytes for {what} are not available; close other pages or use a smaller model or contextLength"
+        "{bytes} bytes for {what} are not available; close other pages or use a smaller model \
+         or contextLength"
     )]
     OutOfMemory {
         /// Purpose.

@@ -264,10 +264,12 @@ impl Backend for ReferenceBackend {
             f32::NAN,
         )?;
         let target = &mut values[rows.first * cols..(rows.first + rows.count) * cols];
-        if quant::dequantize(ggml_type, blocks, target).is_err() {
-            let tensor = parts.name(part).to_owned();
-            return Err(BackendError::UnsupportedType { tensor, ggml_type });
-        }
+        quant::dequantize(ggml_type, blocks, target).map_err(|error| BackendError::Rows {
+            tensor: parts.name(part).to_owned(),
+            first_row,
+            end_row: first_row + rows.count,
+            why: error.to_string(),
+        })?;
         self.ledger.commit_rows(matrix, part, ggml_type, rows);
         Ok(())
     }

@@ -41,7 +41,7 @@ pub fn sample(logits: &[f32], params: &SampleParams) -> Result<Sampled, BackendE
     let id = if params.temperature == 0.0 {
         best
     } else {
-        draw(logits, logits[best], params)
+        draw(logits, best, params)
     };
     Ok(Sampled {
         id: u32::try_from(id).map_err(|_| BackendError::NotFinite)?,
@@ -76,8 +76,8 @@ pub fn arg_max(logits: &[f32]) -> Result<usize, BackendError> {
 }
 
 /// The cuts and the draw, for a temperature above 0.
-fn draw(logits: &[f32], max: f32, params: &SampleParams) -> usize {
-    let temperature = f64::from(params.temperature);
+fn draw(logits: &[f32], best: usize, params: &SampleParams) -> usize {
+    let (max, temperature) = (logits[best], f64::from(params.temperature));
     let weight = |i: usize| ((f64::from(logits[i]) - f64::from(max)) / temperature).exp();
     let total: f64 = (0..logits.len()).map(weight).sum();
 
@@ -99,9 +99,10 @@ fn draw(logits: &[f32], max: f32, params: &SampleParams) -> usize {
         });
         candidates.truncate(kept.map_or(candidates.len(), |last| last + 1));
     }
-    // The largest weight is exp(0) = 1, so the bound is min_p itself.
+    // The largest weight is exp(0) = 1, so the bound is min_p itself. Weights of 0 go too, lest
+    // a rounding crumb chooses a token that a mask has excluded.
     let floor = f64::from(params.min_p);
-    candidates.retain(|&i| weight(i) >= floor);
+    candidates.retain(|&i| weight(i) > 0.0 && weight(i) >= floor);
 
     let mass: f64 = candidates.iter().map(|&i| weight(i)).sum();
     let mut left = params.uniform * mass;
@@ -111,6 +112,6 @@ fn draw(logits: &[f32], max: f32, params: &SampleParams) -> usize {
             return i;
         }
     }
-    // Rounding can leave a crumb; it belongs to the last candidate. `min_p <= 1` keeps one.
-    candidates[candidates.len() - 1]
+    // Rounding can leave a crumb; it belongs to the last candidate.
+    candidates.last().copied().unwrap_or(best)
 }

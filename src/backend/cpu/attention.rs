@@ -158,13 +158,11 @@ impl Place<'_> {
     ) {
         let head_dim = self.op.heads.head_dim;
         let count = keys.len() / head_dim;
-        for (s, key) in keys.chunks(head_dim).enumerate() {
-            for (query, scores) in queries
-                .chunks(head_dim)
-                .zip(scratch.scores.chunks_mut(TILE))
-            {
-                scores[s] = math::dot(query, key) * self.op.scale;
-            }
+        for (query, scores) in queries
+            .chunks(head_dim)
+            .zip(scratch.scores.chunks_mut(TILE))
+        {
+            score(query, keys, self.op.scale, &mut scores[..count]);
         }
         let heads = scratch
             .scores
@@ -188,6 +186,22 @@ impl Place<'_> {
             }
             *sum += math::exp_and_sum(scores, *max);
             add_weighted(scores, values, out);
+        }
+    }
+}
+
+/// `scores[s] = scale * query · keys[s]`: `keys [scores, D]`, four at a time.
+fn score(query: &[f32], keys: &[f32], scale: f32, scores: &mut [f32]) {
+    let head_dim = query.len();
+    for (keys, scores) in keys.chunks(4 * head_dim).zip(scores.chunks_mut(4)) {
+        if let Ok(scores) = <&mut [f32; 4]>::try_from(&mut *scores) {
+            let key = |i: usize| &keys[i * head_dim..(i + 1) * head_dim];
+            let dots = math::dot_4([key(0), key(1), key(2), key(3)], query);
+            *scores = dots.map(|dot| dot * scale);
+            continue;
+        }
+        for (key, score) in keys.chunks(head_dim).zip(scores) {
+            *score = math::dot(query, key) * scale;
         }
     }
 }

@@ -33,13 +33,25 @@ pub(super) fn dot_4(w: [&[f32]; 4], x: &[f32]) -> [f32; 4] {
             sums[3][lane] += w3[lane] * x[lane];
         }
     }
-    let mut out = [0.0; 4];
-    for ((out, sums), row) in out.iter_mut().zip(sums).zip(w) {
-        let tail = &row[x.len() - x_rest.len()..];
-        let rest: f32 = tail.iter().zip(x_rest).map(|(w, x)| w * x).sum();
-        *out = total(sums) + rest;
+    let mut out = total_4(sums);
+    if !x_rest.is_empty() {
+        for (out, row) in out.iter_mut().zip(w) {
+            let tail = &row[x.len() - x_rest.len()..];
+            *out += tail.iter().zip(x_rest).map(|(w, x)| w * x).sum::<f32>();
+        }
     }
     out
+}
+
+/// Sums of four rows of lanes, transposed on the way: one addition serves four sums.
+fn total_4(lanes: [[f32; 8]; 4]) -> [f32; 4] {
+    let mut halves = [[0.0_f32; 4]; 4];
+    for (half, row) in halves.iter_mut().zip(&lanes) {
+        for lane in 0..4 {
+            half[lane] = row[lane] + row[lane + 4];
+        }
+    }
+    std::array::from_fn(|row| (halves[row][0] + halves[row][2]) + (halves[row][1] + halves[row][3]))
 }
 
 /// Sum of lanes by halves.
@@ -151,15 +163,38 @@ pub(super) fn soft_cap(cap: Option<f32>, x: &mut [f32]) {
 
 /// Largest element, negative infinity of none; NaN elements are passed over.
 pub(super) fn max(x: &[f32]) -> f32 {
-    x.iter().copied().fold(f32::NEG_INFINITY, f32::max)
+    let (chunks, rest) = x.as_chunks::<8>();
+    let mut lanes = [f32::NEG_INFINITY; 8];
+    for chunk in chunks {
+        for lane in 0..8 {
+            lanes[lane] = larger(lanes[lane], chunk[lane]);
+        }
+    }
+    let max = lanes.into_iter().fold(f32::NEG_INFINITY, larger);
+    rest.iter().copied().fold(max, larger)
+}
+
+/// A comparison and a choice: one instruction, where `f32::max` takes care of NaN on both sides.
+fn larger(a: f32, b: f32) -> f32 {
+    if b > a { b } else { a }
 }
 
 /// `x[k] = e^(x[k] - max)` in place; returns their sum.
 pub(super) fn exp_and_sum(x: &mut [f32], max: f32) -> f32 {
-    for x in x.iter_mut() {
-        *x = exp(*x - max);
+    let (chunks, rest) = x.as_chunks_mut::<8>();
+    let mut lanes = [0.0_f32; 8];
+    for chunk in chunks {
+        for lane in 0..8 {
+            chunk[lane] = exp(chunk[lane] - max);
+            lanes[lane] += chunk[lane];
+        }
     }
-    x.iter().sum()
+    let mut sum = total(lanes);
+    for x in rest {
+        *x = exp(*x - max);
+        sum += *x;
+    }
+    sum
 }
 
 #[cfg(test)]

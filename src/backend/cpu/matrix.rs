@@ -155,8 +155,11 @@ impl Slab {
         match self.ggml_type {
             // candle would round activations to the type of these weights.
             GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 => false,
+            // candle's product of these is scalar: in wasm it takes as long as the exact one for
+            // one row, and 2.5 times as long for eight rows or more.
+            GgmlType::Q4_1 => false,
             // candle's products of these take an even number of blocks.
-            GgmlType::Q4_1 | GgmlType::Q5_0 | GgmlType::Q5_1 => cols.is_multiple_of(64),
+            GgmlType::Q5_0 | GgmlType::Q5_1 => cols.is_multiple_of(64),
             _ => true,
         }
     }

@@ -27,8 +27,8 @@ use rope::RopeTable;
 /// How products of weights and activations are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// Activations rounded to int8 in blocks of 32 or 256, for quantized weights; f32 for
-    /// F32, F16 and BF16 weights.
+    /// Activations rounded to int8 in blocks of 32 or 256 where the weights' type has a SIMD
+    /// product for them; f32 for F32, F16, BF16 and Q4_1 weights.
     Fast,
     /// f32 activations for all weights.
     Exact,

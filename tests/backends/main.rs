@@ -1,0 +1,8 @@
+//! The CPU backend against the reference, the reference against formulas, and both against
+//! wrong use.
+
+mod formulas;
+mod passes;
+mod tiny;
+mod usage;
+mod variants;
