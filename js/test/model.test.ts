@@ -99,19 +99,20 @@ test('tokenizes, detokenizes, renders and scores', async () => {
 });
 
 test('a trap settles everything with internal, and the next load works', async () => {
+  fake.engine.stepMs = 5;
   fake.engine.beforeStep = (step) => {
-    if (step === 4) throw new WebAssembly.RuntimeError('unreachable');
+    if (step === 6) throw new WebAssembly.RuntimeError('unreachable');
   };
   const running = model.generate('hello');
   const queued = model.generate('hello');
-  const queuedRead = rejection(queued.getReader().read());
   const reader = running.getReader();
+  await reader.read();
+  const queuedRead = rejection(queued.getReader().read());
+  const scored = rejection(model.score('text'));
   const read = async (): Promise<unknown> => {
     for (;;) if ((await reader.read()).done) return undefined;
   };
-  const runningRead = rejection(read());
-  const scored = rejection(model.score('text'));
-  expect(await runningRead).toMatchObject({ code: 'internal' });
+  expect(await rejection(read())).toMatchObject({ code: 'internal' });
   expect(await queuedRead).toMatchObject({ code: 'internal' });
   expect(await scored).toMatchObject({ code: 'internal' });
   for (const stream of [running, queued]) {
