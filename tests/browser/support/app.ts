@@ -4,7 +4,8 @@ import { test as base } from '@playwright/test';
 import type { Browser, Page } from '@playwright/test';
 import { join } from 'node:path';
 
-import type { Model } from '../../../js/index.js';
+import type { ChatMessage, GenerateOptions, LoadOptions, Model } from '../../../js/index.js';
+import type { Stats, Token } from '../../../js/index.js';
 import { MODEL, PACKAGE, ROOT } from './package.js';
 import { FaultServer } from './server.js';
 import { tinyModel, tinyShards } from './tiny-model.js';
@@ -61,7 +62,10 @@ export { expect } from '@playwright/test';
 export async function openPage(browser: Browser, server: FaultServer, path = '/index.html'): Promise<Page> {
   const page = await browser.newPage();
   page.on('console', (message) => {
-    if (message.type() === 'error') console.error(`browser: ${message.text()}`);
+    const text = message.text();
+    // Refused requests are what many tests are about.
+    if (message.type() !== 'error' || text.startsWith('Failed to load resource')) return;
+    console.error(`browser: ${text}`);
   });
   await page.goto(server.url + path);
   await page.waitForFunction(() => document.title === 'ready');
@@ -87,4 +91,42 @@ export function loadFailure(
     },
     [source, options] as const,
   );
+}
+
+/** Loads the default model as `model` of the page. */
+export async function loadDefault(page: Page, options: LoadOptions = {}): Promise<void> {
+  await page.evaluate(async (options) => {
+    globalThis.model = await tokenbrook.load('/model.gguf', options);
+  }, options);
+}
+
+/** Tokens and stats of one generation, read to its end. */
+export function generate(
+  page: Page,
+  input: string | ChatMessage[],
+  options: GenerateOptions,
+): Promise<Generated> {
+  return page.evaluate(
+    async ([input, options]) => {
+      const stream = model.generate(input, options);
+      const tokens = [];
+      for await (const token of stream) tokens.push(token);
+      return {
+        promptIds: await stream.promptIds,
+        ids: tokens.map(({ id }) => id),
+        text: tokens.map(({ text }) => text).join(''),
+        tokens,
+        stats: await stream.stats,
+      };
+    },
+    [input, options] as const,
+  );
+}
+
+export interface Generated {
+  promptIds: number[];
+  ids: number[];
+  text: string;
+  tokens: Token[];
+  stats: Stats;
 }
