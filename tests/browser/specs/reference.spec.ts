@@ -12,7 +12,7 @@ const score = (page: Page, ids: number[]): Promise<ScoreResult> =>
   page.evaluate((ids) => model.score(ids), ids);
 
 function inTier(precision: Precision, tests: (page: () => Page) => void): void {
-  test.describe.serial(`${precision} tier`, () => {
+  test.describe(`${precision} tier`, () => {
     let page: Page;
     test.beforeAll(async ({ browser, server }) => {
       page = await openPage(browser, server);

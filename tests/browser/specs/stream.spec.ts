@@ -7,7 +7,7 @@ import { caseNamed, clearTokens } from '../support/reference.js';
 const PROMPT = 'Once upon a time, in a small village by the river, there lived';
 const OTHER = 'def fibonacci(n):\n    """Return the n-th Fibonacci number."""\n    if n <= 1:';
 
-test.describe.serial('the stream of the default model', () => {
+test.describe('the stream of the default model', () => {
   let page: Page;
   let fresh: Generated;
   let other: Generated;
