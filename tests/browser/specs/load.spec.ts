@@ -90,7 +90,15 @@ test('an abort during the download rejects with the reason, ends transfer and wo
 }) => {
   const page = await openPage(browser, server);
   const cut = server.cutByClient;
-  const reason = await page.evaluate(async () => {
+  const { reason, before, after } = await page.evaluate(async (options) => {
+    const greedy = async (): Promise<number[]> => {
+      const model = await tokenbrook.load('/tiny.gguf');
+      const ids = [];
+      for await (const token of model.generate('then', options)) ids.push(token.id);
+      await model.dispose();
+      return ids;
+    };
+    const before = await greedy();
     const controller = new AbortController();
     const loading = tokenbrook.load('/model.gguf?throttle=10000000', {
       signal: controller.signal,
@@ -98,11 +106,10 @@ test('an abort during the download rejects with the reason, ends transfer and wo
         if (receivedBytes > 2_000_000) controller.abort('enough');
       },
     });
-    return loading.then(
-      () => 'loaded',
-      (error: unknown) => error,
-    );
-  });
+    const reason: unknown = await loading.catch((error: unknown) => error);
+    return { reason, before, after: await greedy() };
+  }, GREEDY);
+  expect(after).toEqual(before);
   expect(reason).toBe('enough');
   await expect.poll(() => page.workers().length).toBe(0);
   await expect.poll(() => server.cutByClient).toBe(cut + 1);

@@ -74,7 +74,7 @@ test.describe('the stream of the default model', () => {
     expect(again.text).toBe(fresh.text);
   });
 
-  test('a cancel during the prefill ends it, and the next greedy call equals a fresh one', async () => {
+  test('a cancel during the prefill ends it, and the next call equals a fresh one', async () => {
     const text = caseNamed('long-forced').prompt_text;
     const outcome = await page.evaluate(async (text) => {
       const { steps } = globalThis as unknown as { steps: string[] };

@@ -1,4 +1,4 @@
-// The pages that the tests drive, the server behind them, and what a test needs to do in them.
+// The pages that the tests drive, the server behind them, and what tests do in them.
 
 import { test as base } from '@playwright/test';
 import type { Browser, Page } from '@playwright/test';
@@ -59,7 +59,11 @@ export const test = base.extend<object, { server: FaultServer }>({
 export { expect } from '@playwright/test';
 
 /** A page with the package imported as `tokenbrook`. */
-export async function openPage(browser: Browser, server: FaultServer, path = '/index.html'): Promise<Page> {
+export async function openPage(
+  browser: Browser,
+  server: FaultServer,
+  path = '/index.html',
+): Promise<Page> {
   const page = await browser.newPage();
   page.on('console', (message) => {
     const text = message.text();
