@@ -189,7 +189,8 @@ const INVALID: [string, unknown, unknown][] = [
   ['stop', 'x', { stop: 'end' }],
   ['stop', 'x', { stop: [1] }],
   ['ignoreEos', 'x', { ignoreEos: 1 }],
-  ['date', 'x', { templateOptions: { date: 1 } }],
+  ['templateOptions', 'x', { templateOptions: [] }],
+  ['addGenerationPrompt', 'x', { templateOptions: { addGenerationPrompt: 1 } }],
   ['signal', 'x', { signal: 1 }],
 ];
 
@@ -205,10 +206,10 @@ for (const [name, input, options] of INVALID) {
 }
 
 test('a value that cannot go to the worker is an invalid option', async () => {
-  const variables = { now: () => 0 };
-  const stream = model.generate('x', { templateOptions: { variables } });
+  const templateOptions = { now: () => 0 };
+  const stream = model.generate('x', { templateOptions });
   expect(await rejection(texts(stream))).toMatchObject({ code: 'invalid-option' });
-  const call = model.applyChatTemplate([], { variables });
+  const call = model.applyChatTemplate([], templateOptions);
   expect(await rejection(call)).toMatchObject({ code: 'invalid-option' });
 });
 

@@ -21,6 +21,7 @@ test.beforeAll(async ({ browser, server }) => {
         tensor.data = new Uint8Array(66 * 12);
       },
     },
+    huge: { metadata: { 'llama.context_length': { u32: 1 << 24 } } },
     zero: { metadata: { 'llama.embedding_length': { u32: 0 } } },
   };
   for (const [name, options] of Object.entries(files)) {
@@ -112,6 +113,11 @@ test('unsupported-quantization names it', async () => {
   const failure = await loadFailure(page, '/bad-quantization.gguf');
   expect(failure.code).toBe('unsupported-quantization');
   expect(failure.message).toContain('IQ2_XXS');
+});
+
+test('out-of-memory: a KV cache larger than the address space', async () => {
+  const failure = await loadFailure(page, '/bad-huge.gguf', { contextLength: 1 << 24 });
+  expect(failure).toMatchObject({ code: 'out-of-memory' });
 });
 
 test('invalid-option: an unknown name, an unknown value, no source', async () => {

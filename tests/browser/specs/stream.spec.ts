@@ -206,11 +206,14 @@ test.describe('the stream of the default model', () => {
 
   test('text, tokens and template go back and forth', async () => {
     const reference = caseNamed('multi-turn');
-    const { rendered, ids } = await page.evaluate(async (messages) => {
+    const { rendered, closed, ids } = await page.evaluate(async (messages) => {
       const rendered = await model.applyChatTemplate(messages);
-      return { rendered, ids: await model.tokenize(rendered, { special: true }) };
+      const closed = await model.applyChatTemplate(messages, { addGenerationPrompt: false });
+      const ids = await model.tokenize(rendered, { special: true });
+      return { rendered, closed, ids };
     }, reference.messages ?? []);
     expect(rendered).toBe(reference.prompt_text);
+    expect(rendered).toBe(`${closed}<|im_start|>assistant\n`);
     expect(ids).toEqual(reference.prompt_ids);
     expect(clearTokens(reference)).toBeGreaterThan(0);
   });
