@@ -32,8 +32,6 @@ const GENERATE_OPTIONS: readonly (keyof GenerateOptions)[] = [
   'signal',
 ];
 
-const TEMPLATE_OPTIONS: readonly (keyof TemplateOptions)[] = ['addGenerationPrompt', 'variables'];
-
 const NUMBERS = ['maxTokens', 'temperature', 'topK', 'topP', 'minP', 'seed'] as const;
 
 const SCHEMES: ReadonlySet<string> = new Set(['http:', 'https:', 'blob:', 'data:']);
@@ -101,7 +99,13 @@ export function checkGenerateOptions(options: GenerateOptions): CheckedGenerate 
 }
 
 export function checkTemplateOptions(options: TemplateOptions): TemplateOptions {
-  checkNames(options, TEMPLATE_OPTIONS, 'templateOptions');
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw invalidOption('templateOptions', 'an object');
+  }
+  const { addGenerationPrompt: add } = options;
+  if (add !== undefined && typeof add !== 'boolean') {
+    throw invalidOption('addGenerationPrompt', 'true or false');
+  }
   return defined(options);
 }
 

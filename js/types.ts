@@ -61,11 +61,11 @@ export interface ChatMessage {
   content: string;
 }
 
+/** What is not named here becomes a variable of the model's chat template. */
 export interface TemplateOptions {
   /** Ends the prompt with the opening of the assistant's turn. Default `true`. */
   addGenerationPrompt?: boolean | undefined;
-  /** Further variables for the model's chat template. */
-  variables?: Record<string, unknown> | undefined;
+  [variable: string]: unknown;
 }
 
 export interface GenerateOptions {

@@ -1,0 +1,161 @@
+// An engine without a model: the tokens of generation n are 100 n, 100 n + 1, … with texts
+// `t0 t1 …`. It records what it was asked, and fails where a test wants it to.
+
+import type { Engine, LoaderOptions, ScoreStep, StepResult } from '../engine.js';
+import type { Stats } from '../types.js';
+
+interface Run {
+  made: number;
+  prefilled: boolean;
+  maxTokens: number;
+}
+
+export class FakeEngine {
+  /** `step 1`, `end 1 cancelled`, `score 2`, … in order. */
+  readonly log: string[] = [];
+  /** Called before each step; what it throws is what the step throws. */
+  beforeStep: ((step: number, id: number) => void) | undefined;
+  /** A step waits for this, as one that runs on a GPU would. */
+  stepMs = 0;
+  #runs = new Map<number, Run>();
+  #next = 1;
+  #steps = 0;
+
+  info(): ReturnType<Engine['info']> {
+    return {
+      name: 'fake',
+      architecture: 'fake',
+      quantization: 'F32',
+      parameters: 1,
+      contextLength: 4096,
+      backend: 'cpu',
+      backendReason: 'it is the only one',
+      precision: 'exact',
+      threads: 1,
+      adapter: null,
+      wasmVariant: 'fake',
+    };
+  }
+
+  memory(): ReturnType<Engine['memory']> {
+    return { weightsBytes: 1, kvCacheBytes: 2, scratchBytes: 3, wasmHeapBytes: 4 };
+  }
+
+  tokenize(text: string, special: boolean): Uint32Array {
+    return Uint32Array.from(special ? [text.length, 1] : [text.length]);
+  }
+
+  detokenize(ids: Uint32Array): string {
+    return `<${Array.from(ids).join(' ')}>`;
+  }
+
+  applyChatTemplate(messages: { content: string }[]): string {
+    return messages.map((message) => message.content).join('|');
+  }
+
+  start(input: unknown, options: { maxTokens?: number | undefined }): number {
+    if (input === 'too long') throw coded('context-full', 'The prompt does not fit.');
+    const id = this.#next++;
+    this.#runs.set(id, { made: 0, prefilled: false, maxTokens: options.maxTokens ?? 1000 });
+    return id;
+  }
+
+  promptIds(_id: number): Uint32Array {
+    return Uint32Array.from([7, 8, 9]);
+  }
+
+  async step(id: number): Promise<StepResult> {
+    this.#steps += 1;
+    this.log.push(`step ${id}`);
+    this.beforeStep?.(this.#steps, id);
+    if (this.stepMs > 0) await new Promise((resume) => setTimeout(resume, this.stepMs));
+    const run = this.#runs.get(id);
+    if (run === undefined) throw new Error(`no generation ${id}`);
+    if (!run.prefilled) {
+      run.prefilled = true;
+      return { kind: 'prefill', done: 3, total: 3 };
+    }
+    if (run.made >= run.maxTokens) return { kind: 'finished' };
+    const index = run.made++;
+    const token = { id: 100 * id + index, text: `t${index}`, index, atMs: performance.now() };
+    return { kind: 'token', token };
+  }
+
+  end(id: number, reason: 'cancelled' | 'error' | null): Stats {
+    this.log.push(`end ${id} ${reason}`);
+    const run = this.#runs.get(id);
+    this.#runs.delete(id);
+    return {
+      finishReason: reason ?? 'length',
+      promptTokens: 3,
+      cachedTokens: 0,
+      completionTokens: run?.made ?? -1,
+      decodeSteps: Math.max(0, (run?.made ?? 0) - 1),
+      queueMs: 0,
+      prefillMs: 1,
+      ttftMs: 0,
+      firstTextMs: 0,
+      decodeMs: 1,
+      prefillTokensPerSecond: 1,
+      decodeTokensPerSecond: 1,
+      itlMs: [],
+    };
+  }
+
+  startScore(_input: unknown): number {
+    return this.#next++;
+  }
+
+  async stepScore(id: number): Promise<ScoreStep> {
+    this.log.push(`score ${id}`);
+    return { ids: [1, 2], top1: [2], top1Logprob: [-0.5], nextLogprob: [-0.5] };
+  }
+
+  free(): void {}
+
+  /** Steps that the engine has run for a generation. */
+  stepsOf(id: number): number {
+    return this.log.filter((line) => line === `step ${id}`).length;
+  }
+}
+
+export function coded(code: string, message: string): Error {
+  return Object.assign(new Error(message), { code });
+}
+
+/** The module `engine.js` with one engine in it; what was loaded can be looked at after. */
+export class FakeModule {
+  readonly engine = new FakeEngine();
+  readonly received: number[] = [];
+  filesEnded = 0;
+  options: LoaderOptions | undefined;
+  failPush: Error | undefined;
+
+  readonly exports = {
+    default: async (): Promise<unknown> => undefined,
+    Loader: this.#loaderClass(),
+  };
+
+  #loaderClass() {
+    const module = this;
+    return class {
+      constructor(options: LoaderOptions) {
+        module.options = options;
+      }
+      get receivedBytes(): number {
+        return module.received.length;
+      }
+      push(bytes: Uint8Array): void {
+        if (module.failPush !== undefined) throw module.failPush;
+        for (const byte of bytes) module.received.push(byte);
+      }
+      endFile(): void {
+        module.filesEnded += 1;
+      }
+      finish(): Engine {
+        return module.engine as unknown as Engine;
+      }
+      free(): void {}
+    };
+  }
+}
