@@ -51,8 +51,9 @@ function render(): void {
   field(document, 'ready-lead').textContent = model === null ? ''
     : `${model.info.name} is loaded and answers from this tab.`;
 
-  action(document, 'open-model').hidden = model === null;
-  field(document, 'model-name').textContent = model?.info.name ?? '';
+  action(document, 'open-model').hidden = model === null && !lost;
+  action(document, 'open-model').dataset['lost'] = String(lost);
+  field(document, 'model-name').textContent = model?.info.name ?? choice?.name ?? '';
   action(document, 'new-conversation').hidden = empty;
   settings.setReloadNotice(models.isOutdated);
 
@@ -90,7 +91,7 @@ async function loadModel(choice: ModelChoice): Promise<void> {
     announce('Loading was cancelled.');
     role(document, 'setup').querySelector('button')?.focus();
   }
-  scroll.follow();
+  if (!chat.conversation.isEmpty) scroll.follow();
 }
 
 function send(): void {
@@ -149,7 +150,6 @@ function bindButtons(): void {
   });
   on('open-settings', () => settings.open());
   on('open-model', () => {
-    if (models.model === null) return;
     modelDialog.showModal();
     void showInfo(modelDialog, models.model);
   });
