@@ -78,8 +78,9 @@ async function loadModel(choice: ModelChoice): Promise<void> {
   chat.stop();
   modelDialog.close();
   settings.close();
+  const loading = models.load(choice);
   action(document, 'cancel-load').focus();
-  const model = await models.load(choice);
+  const model = await loading;
   if (models.isLoading) return;
   if (model !== null) {
     announce(`${model.info.name} is ready.`);
@@ -89,7 +90,7 @@ async function loadModel(choice: ModelChoice): Promise<void> {
     action(document, 'retry-load').focus();
   } else {
     announce('Loading was cancelled.');
-    role(document, 'setup').querySelector('button')?.focus();
+    find(document, '[data-role="setup-chooser"] :is(button, summary)', HTMLElement).focus();
   }
   if (!chat.conversation.isEmpty) scroll.follow();
 }

@@ -3,9 +3,9 @@
 import { expect, test as base } from '@playwright/test';
 import type { Locator, Page } from '@playwright/test';
 import { readFileSync } from 'node:fs';
-import { MODEL } from '../support/package.ts';
-import { modelBytes, servePages } from '../support/page-server.ts';
-import type { PageServer } from '../support/page-server.ts';
+import { MODEL } from '../support/package.js';
+import { modelBytes, servePages } from '../support/page-server.js';
+import type { PageServer } from '../support/page-server.js';
 
 /** Greedy and short: the same tokens each time, in seconds. */
 const SHORT = { temperature: 0, maxTokens: 24 };
@@ -203,6 +203,7 @@ test('cancels a load, says why another failed, and then takes a file', async ({
   await expect(page.locator('[data-field="loading-bytes"]')).toHaveText(/ of 93\.8 MiB$/);
   await page.getByRole('button', { name: 'Cancel' }).click();
   await expect(page.locator('body')).toHaveAttribute('data-state', 'setup');
+  await expect(page.getByRole('button', { name: /^Load SmolLM2/ })).toBeFocused();
 
   await address.fill('models/absent.gguf');
   await address.press('Enter');
@@ -217,6 +218,20 @@ test('cancels a load, says why another failed, and then takes a file', async ({
   const sheet = page.getByRole('dialog', { name: 'Model' });
   await expect(sheet).toContainText('llama');
   await expect(sheet).toContainText(/KV cache\s*[\d.]+ MiB/);
+});
+
+test('a dropped file that is no model is refused with the reason', async ({ page, site }) => {
+  await page.goto(site.url);
+  const files = await page.evaluateHandle(() => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File(['<!doctype html><p>Sign in first'], 'model.gguf'));
+    return transfer;
+  });
+  await page.dispatchEvent('body', 'dragover', { dataTransfer: files });
+  await expect(page.getByText('Drop a GGUF file to load it')).toBeVisible();
+  await page.dispatchEvent('body', 'drop', { dataTransfer: files });
+  await expect(page.locator('[data-field="load-error-code"]')).toHaveText('invalid-gguf');
+  await expect(page.getByText('Drop a GGUF file to load it')).toBeHidden();
 });
 
 test('an address in the query is loaded at once when it asks for it', async ({ page, site }) => {
@@ -245,6 +260,10 @@ test('keeps settings, and refuses values outside their limits', async ({ page, s
   await page.goto(site.url);
   await setSetting(page, 'Temperature', '0.25');
   await setSetting(page, 'Top-p', '7');
+  await page.getByRole('button', { name: 'Settings' }).click();
+  await page.getByLabel('Top-p').fill('7');
+  await page.keyboard.press('Tab');
+  await expect(page.getByRole('alert')).toHaveText('Top-p is a number from 0.01 to 1.');
   await page.reload();
   await page.getByRole('button', { name: 'Settings' }).click();
   await expect(page.getByLabel('Temperature')).toHaveValue('0.25');
@@ -365,7 +384,6 @@ async function send(page: Page, message: string): Promise<void> {
 async function setSetting(page: Page, label: string, value: string): Promise<void> {
   await page.getByRole('button', { name: 'Settings' }).click();
   await page.getByLabel(label).fill(value);
-  await page.getByLabel(label).press('Tab');
   await page.keyboard.press('Escape');
 }
 

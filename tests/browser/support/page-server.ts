@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { extname, join } from 'node:path';
-import { MODEL, ROOT } from './package.ts';
+import { MODEL, ROOT } from './package.js';
 
 const DIST = process.env['TOKENBROOK_DIST'] ?? join(ROOT, 'dist');
 
