@@ -77,6 +77,7 @@ export class ChatControl {
     this.#transcript.replaceChildren();
     announce('The conversation was cleared.');
     this.#onChange();
+    this.#scroll.toStart();
   }
 
   undoClear(): void {

@@ -157,7 +157,7 @@ test('works by keyboard alone, and Escape stops an answer but keeps its text', a
   await expect(settings).toBeFocused();
 });
 
-test('the Stop button stops, and the next answer is whole', async ({ page, site }) => {
+test('the Stop button stops, the next answer is whole, and clearing can be undone', async ({ page, site }) => {
   await openLoaded(page, site, LONG);
   await send(page, 'Write a long story about a river.');
   await expect(answers(page).nth(0).locator('[data-role="text"]')).toHaveText(/\S/);
@@ -166,6 +166,11 @@ test('the Stop button stops, and the next answer is whole', async ({ page, site 
   await setSetting(page, 'Longest answer', '8');
   await send(page, 'Say hello.');
   await ended(answers(page).nth(1), 'complete');
+
+  await page.getByRole('button', { name: 'New conversation' }).click();
+  await expect(answers(page)).toHaveCount(0);
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await expect(answers(page)).toHaveCount(2);
 });
 
 test('follows the end only while the reader is there', async ({ page, site }) => {
