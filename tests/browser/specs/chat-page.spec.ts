@@ -157,7 +157,7 @@ test('works by keyboard alone, and Escape stops an answer but keeps its text', a
   await expect(settings).toBeFocused();
 });
 
-test('the Stop button stops, the next answer is whole, and clearing can be undone', async ({ page, site }) => {
+test('Stop stops, the next answer is whole, and clearing can be undone', async ({ page, site }) => {
   await openLoaded(page, site, LONG);
   await send(page, 'Write a long story about a river.');
   await expect(answers(page).nth(0).locator('[data-role="text"]')).toHaveText(/\S/);
