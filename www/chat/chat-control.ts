@@ -2,11 +2,16 @@
 import type { Model, Stats, TokenStream } from 'tokenbrook';
 import { announce } from './announcer.js';
 import { Conversation, type Answer } from './conversation.js';
-import { describeFailure, formatCount } from './format.js';
+import { describeFailure, formatCount, type Failure } from './format.js';
 import { AnswerView, questionView } from './message-view.js';
 import type { ModelControl } from './model-control.js';
 import type { ScrollFollower } from './scroll.js';
 import { generateOptions, type Settings } from './settings.js';
+
+const NOT_LOADED: Failure = {
+  code: 'aborted',
+  message: 'Loading the model was cancelled: retry loads it again.',
+};
 
 interface Cleared {
   conversation: Conversation;
@@ -55,7 +60,7 @@ export class ChatControl {
     const question = this.conversation.ask(text);
     this.#transcript.append(questionView(question));
     this.#scroll.toEnd();
-    void this.#answer(() => this.conversation.begin());
+    void this.#answer(() => this.conversation.begin(), true);
     return true;
   }
 
@@ -72,6 +77,7 @@ export class ChatControl {
     this.#transcript.replaceChildren();
     announce('The conversation was cleared.');
     this.#onChange();
+    this.#scroll.toStart();
   }
 
   undoClear(): void {
@@ -90,21 +96,24 @@ export class ChatControl {
     await this.#answer(() => {
       view?.supersede();
       return this.conversation.retry(failed);
-    });
+    }, false);
   }
 
-  /** Generates one answer. `begin` adds it to the conversation once there is a model to ask. */
-  async #answer(begin: () => Answer): Promise<void> {
+  /**
+   * Generates one answer. `begin` adds it to the conversation once there is a model to ask, or,
+   * where `always`, to say that there is none: a new question has no other place for that.
+   */
+  async #answer(begin: () => Answer, always: boolean): Promise<void> {
     const abort = new AbortController();
     this.#abort = abort;
     this.#onChange();
     const model = await this.#models.ensure();
-    if (model === null) {
-      this.#abort = null;
-      this.#onChange();
-      return;
-    }
-    const answer = begin();
+    if (model !== null || always) await this.#run(model, begin(), abort.signal);
+    this.#abort = null;
+    this.#onChange();
+  }
+
+  async #run(model: Model | null, answer: Answer, signal: AbortSignal): Promise<void> {
     const view = new AnswerView(
       () => this.#scroll.follow(),
       () => void this.#retry(answer),
@@ -112,13 +121,16 @@ export class ChatControl {
     this.#views.set(answer, view);
     this.#transcript.append(view.root);
     this.#scroll.follow();
-    await this.#read(model, answer, view, abort.signal);
+    if (model === null) {
+      answer.failure = this.#models.failure ?? NOT_LOADED;
+      answer.status = 'incomplete';
+    } else {
+      await this.#read(model, answer, view, signal);
+    }
     if (answer.failure !== null) this.#models.noteFailure(answer.failure);
     view.end(answer);
     this.#scroll.follow();
     announce(outcome(answer));
-    this.#abort = null;
-    this.#onChange();
   }
 
   async #read(

@@ -52,11 +52,9 @@ export function formatCount(count: number, noun: string): string {
 /** The line under an answer, one entry a figure; what was not measured is left out. */
 export function describeStats(stats: Stats): string[] {
   const parts: string[] = [];
-  if (stats.completionTokens > 0) {
-    parts.push(`TTFT ${formatDuration(stats.ttftMs)}`);
-    const rate = formatRate(stats.decodeTokensPerSecond);
-    if (rate !== '') parts.push(rate);
-  }
+  if (stats.ttftMs !== null) parts.push(`TTFT ${formatDuration(stats.ttftMs)}`);
+  const rate = formatRate(stats.decodeTokensPerSecond);
+  if (rate !== '') parts.push(rate);
   parts.push(formatCount(stats.completionTokens, 'token'));
   if (stats.promptTokens > 0) {
     const cached = stats.cachedTokens > 0 ? `, ${stats.cachedTokens} reused` : '';

@@ -4,7 +4,13 @@ import { role } from './dom.js';
 import { describeFailure, formatBytes } from './format.js';
 
 /** Fills the sheet from the model; figures of memory are asked for anew each time. */
-export async function showInfo(root: HTMLElement, model: Model): Promise<void> {
+export async function showInfo(root: HTMLElement, model: Model | null): Promise<void> {
+  const memoryList = role(root, 'memory');
+  if (model === null) {
+    fill(role(root, 'info'), [['State', 'Lost: the next message loads it again.']]);
+    fill(memoryList, [['In use', 'none']]);
+    return;
+  }
   const { info } = model;
   fill(role(root, 'info'), [
     ['Name', info.name],
@@ -16,20 +22,19 @@ export async function showInfo(root: HTMLElement, model: Model): Promise<void> {
     ['Reason', info.backendReason],
     ['Precision', info.precision],
     ['Threads', String(info.threads)],
-    ['Adapter', typeof info.adapter === 'string' ? info.adapter : ''],
+    ['Adapter', info.adapter],
     ['WebAssembly', info.wasmVariant],
   ]);
-  const place = role(root, 'memory');
   try {
     const memory = await model.memory();
-    fill(place, [
+    fill(memoryList, [
       ['Weights', formatBytes(memory.weightsBytes)],
       ['KV cache', formatBytes(memory.kvCacheBytes)],
       ['Scratch', formatBytes(memory.scratchBytes)],
       ['WebAssembly heap', formatBytes(memory.wasmHeapBytes)],
     ]);
   } catch (thrown) {
-    fill(place, [['Not known', describeFailure(thrown).message]]);
+    fill(memoryList, [['Not known', describeFailure(thrown).message]]);
   }
 }
 

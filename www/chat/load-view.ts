@@ -6,10 +6,7 @@ import { formatProgress } from './format.js';
 
 const PHASES: Record<Progress['phase'], string> = {
   download: 'Receiving',
-  verify: 'Verifying',
   upload: 'Preparing weights',
-  compile: 'Compiling',
-  check: 'Checking',
 };
 
 export class LoadView {
@@ -40,7 +37,7 @@ export class LoadView {
       this.#frame = null;
       const latest = this.#latest;
       if (latest === null) return;
-      this.#paint(PHASES[latest.phase] ?? 'Loading', latest.receivedBytes, latest.totalBytes);
+      this.#paint(PHASES[latest.phase], latest.receivedBytes, latest.totalBytes);
     });
   }
 
@@ -51,8 +48,8 @@ export class LoadView {
     this.#root.hidden = true;
   }
 
-  #paint(phase: string, receivedBytes: number, totalBytes: number | null | undefined): void {
-    const total = typeof totalBytes === 'number' && totalBytes > 0 ? totalBytes : null;
+  #paint(phase: string, receivedBytes: number, totalBytes: number | null): void {
+    const total = totalBytes === null || totalBytes <= 0 ? null : totalBytes;
     this.#root.dataset['phase'] = phase;
     field(this.#root, 'loading-phase').textContent = phase;
     field(this.#root, 'loading-bytes').textContent = formatProgress(receivedBytes, total);

@@ -51,8 +51,9 @@ function render(): void {
   field(document, 'ready-lead').textContent = model === null ? ''
     : `${model.info.name} is loaded and answers from this tab.`;
 
-  action(document, 'open-model').hidden = model === null;
-  field(document, 'model-name').textContent = model?.info.name ?? '';
+  action(document, 'open-model').hidden = model === null && !lost;
+  action(document, 'open-model').dataset['lost'] = String(lost);
+  field(document, 'model-name').textContent = model?.info.name ?? choice?.name ?? '';
   action(document, 'new-conversation').hidden = empty;
   settings.setReloadNotice(models.isOutdated);
 
@@ -77,8 +78,9 @@ async function loadModel(choice: ModelChoice): Promise<void> {
   chat.stop();
   modelDialog.close();
   settings.close();
+  const loading = models.load(choice);
   action(document, 'cancel-load').focus();
-  const model = await models.load(choice);
+  const model = await loading;
   if (models.isLoading) return;
   if (model !== null) {
     announce(`${model.info.name} is ready.`);
@@ -88,9 +90,9 @@ async function loadModel(choice: ModelChoice): Promise<void> {
     action(document, 'retry-load').focus();
   } else {
     announce('Loading was cancelled.');
-    role(document, 'setup').querySelector('button')?.focus();
+    find(document, '[data-role="setup-chooser"] :is(button, summary)', HTMLElement).focus();
   }
-  scroll.follow();
+  if (!chat.conversation.isEmpty) scroll.follow();
 }
 
 function send(): void {
@@ -149,7 +151,6 @@ function bindButtons(): void {
   });
   on('open-settings', () => settings.open());
   on('open-model', () => {
-    if (models.model === null) return;
     modelDialog.showModal();
     void showInfo(modelDialog, models.model);
   });

@@ -108,6 +108,6 @@ function markOf(answer: Answer): string {
     case 'stopped':
       return 'Stopped.';
     default:
-      return answer.stats?.finishReason === 'length' ? 'Ended at the longest length allowed.' : '';
+      return answer.stats?.finishReason === 'length' ? 'Ended at the length limit.' : '';
   }
 }

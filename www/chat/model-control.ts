@@ -6,7 +6,7 @@ import type { ModelChoice } from './models.js';
 import { loadOptions, type Settings } from './settings.js';
 
 /** Codes after which the model answers no more and must be loaded again. */
-const FATAL: readonly string[] = ['internal', 'device-lost', 'disposed', 'out-of-memory'];
+const FATAL: readonly string[] = ['internal', 'disposed'];
 
 export class ModelControl {
   model: Model | null = null;

@@ -30,6 +30,13 @@ export class ScrollFollower {
     this.#scroller.scrollTop = this.#scroller.scrollHeight;
   }
 
+  /** Goes to the beginning of a page that has no messages. */
+  toStart(): void {
+    this.#following = true;
+    this.#jump.hidden = true;
+    this.#scroller.scrollTop = 0;
+  }
+
   #observe(): void {
     this.#following = this.#isAtEnd();
     this.#jump.hidden = this.#following;

@@ -18,7 +18,10 @@ export class SettingsView {
     this.#form = find(dialog, '[data-role="settings-form"]', HTMLFormElement);
     this.#onChange = onChange;
     this.#form.addEventListener('submit', (event) => event.preventDefault());
-    this.#form.addEventListener('change', (event) => this.#take(event.target));
+    // Kept while typing, as Escape closes the sheet from within a field; complaints wait for the
+    // end of the entry.
+    this.#form.addEventListener('input', (event) => this.#take(event.target, false));
+    this.#form.addEventListener('change', (event) => this.#take(event.target, true));
     action(dialog, 'reset-settings').addEventListener('click', () => {
       Object.assign(this.values, DEFAULTS);
       this.#fill();
@@ -51,22 +54,22 @@ export class SettingsView {
     this.#precision().value = this.values.precision;
   }
 
-  #take(target: EventTarget | null): void {
+  #take(target: EventTarget | null, complain: boolean): void {
     if (target === this.#prompt()) {
       this.values.systemPrompt = this.#prompt().value;
     } else if (target === this.#precision()) {
       this.values.precision = this.#precision().value as Settings['precision'];
     } else if (target instanceof HTMLInputElement) {
-      if (!this.#takeNumber(target)) return;
+      if (!this.#takeNumber(target, complain)) return;
     }
     this.#changed();
   }
 
-  #takeNumber(input: HTMLInputElement): boolean {
+  #takeNumber(input: HTMLInputElement, complain: boolean): boolean {
     const name = input.name as NumberField;
     const parsed = parseNumber(name, input.value);
     if ('problem' in parsed) {
-      this.#complain(input, parsed.problem);
+      if (complain) this.#complain(input, parsed.problem);
       return false;
     }
     if (parsed.value === null) assignBlank(this.values, name);
