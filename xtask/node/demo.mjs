@@ -1,5 +1,6 @@
 // Serves the built pages with a list of models. Usage: node demo.mjs '{ dist, model, port }'
-// where `model` is `{ file }` or `{ url }` and `port` a number or null. The last line on stdout is the address.
+// where `model` is `{ file }` or `{ url }` and `port` a number or null.
+// The last line on stdout is the address.
 import { statSync } from 'node:fs';
 import { basename } from 'node:path';
 import { serve } from './serve.mjs';

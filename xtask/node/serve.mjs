@@ -55,14 +55,16 @@ async function answer(request, response, { routes, prefixes, headers }) {
     return sendText(response, 405, { ...base, allow: 'GET, HEAD' }, 'method not allowed');
   }
   const path = pathOf(request);
-  const prefix = path && prefixes.find((p) => p === path || (p.endsWith('/') && path.startsWith(p)));
+  const fits = (p) => p === path || (p.endsWith('/') && path.startsWith(p));
+  const prefix = path && prefixes.find(fits);
   if (!prefix) return sendText(response, 404, base, 'not found');
   const target = routes[prefix];
   if (typeof target !== 'string') {
     const type = { 'content-type': TYPES['.json'] };
     return sendText(response, 200, { ...base, ...type }, JSON.stringify(target.json));
   }
-  const found = await fileAt(prefix.endsWith('/') ? join(target, path.slice(prefix.length)) : target);
+  const isFolder = prefix.endsWith('/');
+  const found = await fileAt(isFolder ? join(target, path.slice(prefix.length)) : target);
   if (!found) return sendText(response, 404, base, 'not found');
   sendFile(request, response, base, found);
 }

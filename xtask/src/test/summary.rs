@@ -12,6 +12,8 @@ impl Counts {
     pub(crate) fn read_line(&mut self, line: &str) {
         if let Some(rest) = line.strip_prefix("test result: ") {
             self.read_cargo(rest);
+        } else if let Some(rest) = line.strip_prefix("ℹ ").or(line.strip_prefix("# ")) {
+            self.read_node(rest);
         } else {
             self.read_playwright(line.trim());
         }
@@ -27,6 +29,21 @@ impl Counts {
                 (Some(number), Some("failed")) => self.failed += number,
                 _ => {}
             }
+        }
+    }
+
+    /// `pass 9`, `fail 0`, `cancelled 0`, after the mark of the spec or the TAP reporter.
+    fn read_node(&mut self, rest: &str) {
+        let Some((what, number)) = rest.split_once(' ') else {
+            return;
+        };
+        let Ok(number) = number.parse::<u64>() else {
+            return;
+        };
+        match what {
+            "pass" => self.passed += number,
+            "fail" | "cancelled" => self.failed += number,
+            _ => {}
         }
     }
 
@@ -99,6 +116,25 @@ mod tests {
                 failed: 0
             }
         );
+    }
+
+    #[test]
+    fn adds_the_results_of_nodes_reporters() {
+        let spec = [
+            "ℹ tests 12",
+            "ℹ suites 0",
+            "ℹ pass 9",
+            "ℹ fail 2",
+            "ℹ cancelled 1",
+        ];
+        assert_eq!(
+            counts(&spec),
+            Counts {
+                passed: 9,
+                failed: 3
+            }
+        );
+        assert_eq!(counts(&["# pass 4", "# fail 0"]).passed, 4);
     }
 
     #[test]
