@@ -27,6 +27,8 @@ impl Pacer {
         let growth = if ms > 0.0 { TARGET_MS / ms } else { 2.0 };
         #[expect(clippy::cast_precision_loss, reason = "rows are at most a few hundred")]
         let fitting = rows as f64 * growth.min(2.0);
+        // Up when there is room, or a fixed cost would hold a short chunk where it is.
+        let fitting = if growth > 1.0 { fitting.ceil() } else { fitting };
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,

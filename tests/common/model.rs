@@ -17,7 +17,7 @@ use tokenbrook::session::{
 use tokenbrook::tokenizer::Now;
 
 /// Wall time.
-pub struct SystemClock(pub Instant);
+pub(crate) struct SystemClock(Instant);
 
 impl Clock for SystemClock {
     fn now_ms(&self) -> f64 {
@@ -26,7 +26,7 @@ impl Clock for SystemClock {
 }
 
 /// Loads a session from bytes in pieces of an odd size.
-pub fn session_from_bytes<B: Backend>(
+pub(crate) fn session_from_bytes<B: Backend>(
     backend: B,
     bytes: &[u8],
     context_length: Option<usize>,
@@ -41,7 +41,7 @@ pub fn session_from_bytes<B: Backend>(
 }
 
 /// Loads a session from a file, a mebibyte at a time.
-pub fn session_from_file<B: Backend>(backend: B, path: &Path) -> Session<B> {
+pub(crate) fn session_from_file<B: Backend>(backend: B, path: &Path) -> Session<B> {
     let mut file = File::open(path).expect("the model file opens");
     let bytes = file.metadata().expect("the model file has a length").len();
     let options = LoadOptions { context_length: None, file_bytes: vec![Some(bytes)] };
@@ -59,14 +59,14 @@ pub fn session_from_file<B: Backend>(backend: B, path: &Path) -> Session<B> {
 }
 
 /// Ids of a prompt.
-pub fn prompt<B: Backend>(session: &Session<B>, input: &Input) -> Vec<u32> {
+pub(crate) fn prompt<B: Backend>(session: &Session<B>, input: &Input) -> Vec<u32> {
     let now = Now { unix_seconds: 0.0, utc_offset_minutes: 0 };
     let options = template_options(&serde_json::Map::new(), now).expect("no options are fine");
     session.prompt_ids(input, &options).expect("the prompt encodes")
 }
 
 /// Greedy options.
-pub fn greedy(max_tokens: usize) -> GenerateOptions {
+pub(crate) fn greedy(max_tokens: usize) -> GenerateOptions {
     GenerateOptions {
         max_tokens: Some(max_tokens),
         temperature: 0.0,
@@ -75,7 +75,7 @@ pub fn greedy(max_tokens: usize) -> GenerateOptions {
 }
 
 /// Runs a generation to its end.
-pub fn run<B: Backend>(
+pub(crate) fn run<B: Backend>(
     session: &mut Session<B>,
     prompt: Vec<u32>,
     options: GenerateOptions,
@@ -92,14 +92,14 @@ pub fn run<B: Backend>(
 }
 
 /// Ids of tokens.
-pub fn ids(tokens: &[Token]) -> Vec<u32> {
+pub(crate) fn ids(tokens: &[Token]) -> Vec<u32> {
     tokens.iter().map(|token| token.id).collect()
 }
 
 /// A model on a backend without a session around it: logits of any pass.
-pub struct BareModel<B: Backend> {
-    pub backend: B,
-    pub config: Config,
+pub(crate) struct BareModel<B: Backend> {
+    pub(crate) backend: B,
+    pub(crate) config: Config,
     weights: Weights,
 }
 
@@ -127,7 +127,7 @@ impl<B: Backend> Sink for BareSink<B> {
 
 impl<B: Backend> BareModel<B> {
     /// Loads one file's bytes.
-    pub fn load(backend: B, bytes: &[u8], max_rows: usize, block_tokens: usize) -> Self {
+    pub(crate) fn load(backend: B, bytes: &[u8], max_rows: usize, block_tokens: usize) -> Self {
         let mut sink = BareSink { backend, parts: None };
         let mut reader = Reader::new(&[Some(bytes.len() as u64)]);
         reader.push(bytes, &mut sink).expect("the file reads");
@@ -140,7 +140,7 @@ impl<B: Backend> BareModel<B> {
     }
 
     /// Logits of the last of `ids`, which follow `position` cached ones.
-    pub fn logits(
+    pub(crate) fn logits(
         &mut self,
         ids: &[u32],
         position: usize,
