@@ -50,6 +50,8 @@ test('tells what it loaded', async ({ browser, server }) => {
   const page = await openPage(browser, server);
   const told = await page.evaluate(async () => {
     const model = await tokenbrook.load('/tiny.gguf', { precision: 'exact', backend: 'cpu' });
+    // The KV cache grows with what is in it.
+    await model.generate('then', { maxTokens: 1 }).getReader().read();
     const told = { info: { ...model.info }, memory: await model.memory() };
     await model.dispose();
     return told;

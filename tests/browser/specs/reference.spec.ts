@@ -2,7 +2,8 @@ import type { Page } from '@playwright/test';
 
 import { expect, generate, loadDefault, openPage, test } from '../support/app.js';
 import type { Precision, ScoreResult } from '../../../js/index.js';
-import { FORCED_CASES, GREEDY_CASES, clearTokens, distance } from '../support/reference.js';
+import { FORCED_CASES, GREEDY_CASES, caseNamed, clearTokens } from '../support/reference.js';
+import { distance } from '../support/reference.js';
 import type { Case } from '../support/reference.js';
 
 /** The engine sets the pace: a few hundred tokens at the exact tier's speed. */
@@ -43,6 +44,17 @@ inTier('exact', (page) => {
       expect(made.stats.finishReason).toBe('length');
     });
   }
+
+  test('an end token ends the reply, and its text is no part of it', async () => {
+    const { messages = [], greedy_ids: ids = [], greedy_text: text = '' } = caseNamed('capital');
+    const end = '<|im_end|>';
+    const made = await generate(page(), messages, { temperature: 0 });
+    expect(made.stats.finishReason).toBe('stop');
+    expect(made.text).toBe(text.slice(0, text.indexOf(end)));
+    expect(made.ids).toEqual(ids.slice(0, made.ids.length));
+    const last = await page().evaluate((id) => model.detokenize([id ?? -1]), made.ids.at(-1));
+    expect(last).toBe(end);
+  });
 
   for (const reference of FORCED_CASES) {
     test(`${reference.name}: forced log-probabilities are the reference's`, async () => {

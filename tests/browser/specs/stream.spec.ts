@@ -180,14 +180,6 @@ test.describe('the stream of the default model', () => {
     expect(none.text).toBe(tokens.slice(0, 5).map((token) => token.text).join(''));
   });
 
-  test('an end token ends the reply, and its text is no part of it', async () => {
-    const { messages = [] } = caseNamed('capital');
-    const made = await generate(page, messages, { maxTokens: 24, temperature: 0 });
-    expect(made.stats.finishReason).toBe('stop');
-    expect(made.text).not.toContain('<|im_end|>');
-    expect(made.text.length).toBeGreaterThan(0);
-  });
-
   test('the same seed gives the same tokens, another seed gives others', async () => {
     const sample = (seed: number): Promise<Generated> =>
       generate(page, PROMPT, { maxTokens: 12, seed });
