@@ -19,7 +19,10 @@ const UNCERTAIN_MARGIN: f64 = 0.05;
 fn cases() -> Vec<Value> {
     let text = include_str!("data/reference/smollm2-135m-q4_1.json");
     let reference: Value = serde_json::from_str(text).expect("the reference is JSON");
-    reference["cases"].as_array().expect("the reference has cases").clone()
+    reference["cases"]
+        .as_array()
+        .expect("the reference has cases")
+        .clone()
 }
 
 fn numbers<T: serde::de::DeserializeOwned>(value: &Value) -> Vec<T> {
@@ -27,7 +30,11 @@ fn numbers<T: serde::de::DeserializeOwned>(value: &Value) -> Vec<T> {
 }
 
 fn input(case: &Value) -> Input {
-    let input = if case["messages"].is_null() { &case["raw"] } else { &case["messages"] };
+    let input = if case["messages"].is_null() {
+        &case["raw"]
+    } else {
+        &case["messages"]
+    };
     Input::from_json(input).expect("the case has an input")
 }
 
@@ -50,11 +57,21 @@ fn score<B: Backend>(session: &mut Session<B>, ids: Vec<u32>) -> ScoreResult {
 fn distance(case: &Value, result: &ScoreResult) -> (f64, f64) {
     let top1: Vec<u32> = numbers(&case["forced"]["top1"]);
     let next: Vec<f64> = numbers(&case["forced"]["next_logprob"]);
-    assert_eq!((result.top1.len(), result.next_logprob.len()), (top1.len(), next.len()));
+    assert_eq!(
+        (result.top1.len(), result.next_logprob.len()),
+        (top1.len(), next.len())
+    );
     let count = top1.len() as f64;
-    let equal = top1.iter().zip(&result.top1).filter(|(a, b)| a == b).count() as f64;
-    let difference: f64 =
-        next.iter().zip(&result.next_logprob).map(|(a, b)| (a - b).abs()).sum();
+    let equal = top1
+        .iter()
+        .zip(&result.top1)
+        .filter(|(a, b)| a == b)
+        .count() as f64;
+    let difference: f64 = next
+        .iter()
+        .zip(&result.next_logprob)
+        .map(|(a, b)| (a - b).abs())
+        .sum();
     (equal / count, difference / count)
 }
 
@@ -64,7 +81,11 @@ fn exact_tier_follows_the_reference() {
     for case in cases() {
         let name = &case["name"];
         let prompt = prompt(&session, &input(&case));
-        assert_eq!(prompt, numbers::<u32>(&case["prompt_ids"]), "{name}: prompt ids");
+        assert_eq!(
+            prompt,
+            numbers::<u32>(&case["prompt_ids"]),
+            "{name}: prompt ids"
+        );
         if !case["forced"].is_null() {
             let (agreement, difference) = distance(&case, &score(&mut session, prompt));
             eprintln!("{name}: top-1 agreement {agreement:.4}, mean difference {difference:.5}");
@@ -73,7 +94,10 @@ fn exact_tier_follows_the_reference() {
         } else {
             let want: Vec<u32> = numbers(&case["greedy_ids"]);
             let margins: Vec<f64> = numbers(&case["greedy_margin"]);
-            let sure = margins.iter().take_while(|&&m| m >= UNCERTAIN_MARGIN).count();
+            let sure = margins
+                .iter()
+                .take_while(|&&m| m >= UNCERTAIN_MARGIN)
+                .count();
             let mut options = greedy(sure);
             options.ignore_eos = true;
             let tokens = run(&mut session, prompt, options);
@@ -96,7 +120,11 @@ fn fast_tier_is_no_further_from_the_reference_than_llama_cpp() {
             let result = score(&mut session, [prompt, greedy].concat());
             for at in first..result.top1.len() {
                 let gap = result.top1_logprob[at] - result.next_logprob[at];
-                assert!(gap <= 0.5, "{name}: id {} is {gap} nat below the best", at + 1);
+                assert!(
+                    gap <= 0.5,
+                    "{name}: id {} is {gap} nat below the best",
+                    at + 1
+                );
             }
         } else {
             let peer = &case["llama_cpp_int8"];
@@ -123,7 +151,11 @@ fn cached_decode_equals_recomputing_from_scratch() {
     for step in 0..64 {
         let decoded = model.logits(&ids[fed..], fed, &cached);
         let anew = model.logits(&ids, 0, &scratch);
-        let worst = decoded.iter().zip(&anew).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        let worst = decoded
+            .iter()
+            .zip(&anew)
+            .map(|(a, b)| (a - b).abs())
+            .fold(0.0, f32::max);
         assert!(worst <= 1e-4, "step {step}: {worst}");
         fed = ids.len();
         let best = (0..decoded.len()).max_by(|&a, &b| decoded[a].total_cmp(&decoded[b]));

@@ -22,11 +22,16 @@ fn raw(session: &Session<CpuBackend>, text: &str) -> Vec<u32> {
 
 /// Options that never end by themselves.
 fn endless(max_tokens: usize) -> GenerateOptions {
-    GenerateOptions { ignore_eos: true, ..greedy(max_tokens) }
+    GenerateOptions {
+        ignore_eos: true,
+        ..greedy(max_tokens)
+    }
 }
 
 fn start(session: &Session<CpuBackend>, text: &str, options: GenerateOptions) -> Generation {
-    session.generation(raw(session, text), options).expect("the prompt fits")
+    session
+        .generation(raw(session, text), options)
+        .expect("the prompt fits")
 }
 
 fn advance(session: &mut Session<CpuBackend>, generation: &mut Generation) -> Progress {
@@ -105,14 +110,24 @@ fn a_longer_turn_reuses_the_cache_of_the_one_before() {
     // The last token was sampled, not fed.
     let cached = first.len() + answer.len() - 1;
     let second = [first.clone(), answer.clone(), raw(&session, " and more")].concat();
-    let mut generation = session.generation(second, endless(1)).expect("the prompt fits");
+    let mut generation = session
+        .generation(second, endless(1))
+        .expect("the prompt fits");
     token(&mut session, &mut generation);
     let stats = generation.stats(FinishReason::Error);
-    assert_eq!((stats.finish_reason, stats.cached_tokens), (FinishReason::Length, cached));
+    assert_eq!(
+        (stats.finish_reason, stats.cached_tokens),
+        (FinishReason::Length, cached)
+    );
     // The same prompt again: all but the row that gives the logits.
-    let mut again = session.generation(first.clone(), endless(1)).expect("the prompt fits");
+    let mut again = session
+        .generation(first.clone(), endless(1))
+        .expect("the prompt fits");
     assert_eq!(token(&mut session, &mut again), answer[0]);
-    assert_eq!(again.stats(FinishReason::Error).cached_tokens, first.len() - 1);
+    assert_eq!(
+        again.stats(FinishReason::Error).cached_tokens,
+        first.len() - 1
+    );
 }
 
 #[test]
@@ -122,14 +137,23 @@ fn a_suspended_generation_that_lost_its_cache_goes_on_as_if_it_had_not() {
     let want = ids(&run(&mut whole, prompt, endless(30)));
     let mut session = session();
     let mut suspended = start(&session, "Suspended", endless(30));
-    let mut got: Vec<u32> = (0..10).map(|_| token(&mut session, &mut suspended)).collect();
+    let mut got: Vec<u32> = (0..10)
+        .map(|_| token(&mut session, &mut suspended))
+        .collect();
     let other = raw(&session, &"something else ".repeat(15));
     run(&mut session, other, endless(3));
     got.extend((0..20).map(|_| token(&mut session, &mut suspended)));
     assert_eq!(got, want);
     assert_eq!(advance(&mut session, &mut suspended), Progress::Finished);
     let stats = suspended.stats(FinishReason::Error);
-    assert_eq!((stats.decode_steps, stats.completion_tokens, stats.cached_tokens), (29, 30, 0));
+    assert_eq!(
+        (
+            stats.decode_steps,
+            stats.completion_tokens,
+            stats.cached_tokens
+        ),
+        (29, 30, 0)
+    );
 }
 
 #[test]
@@ -159,13 +183,19 @@ fn a_stop_string_across_tokens_ends_the_answer_before_it() {
     // Two neighbouring characters of the answer: every token is one byte, so they straddle.
     let stop: String = text.chars().skip(8).take(2).collect();
     let at = text.find(&stop).expect("it occurs");
-    let options = GenerateOptions { stop: vec![stop.clone()], ..endless(40) };
+    let options = GenerateOptions {
+        stop: vec![stop.clone()],
+        ..endless(40)
+    };
     let stopped = run(&mut session, prompt.clone(), options);
     let shown: String = stopped.iter().map(|token| token.text.as_str()).collect();
     assert_eq!(shown, text[..at]);
     assert!(stopped.len() < tokens.len());
     // A stop string that never completes loses no text.
-    let options = GenerateOptions { stop: vec![format!("{stop}\u{1F9ED}")], ..endless(40) };
+    let options = GenerateOptions {
+        stop: vec![format!("{stop}\u{1F9ED}")],
+        ..endless(40)
+    };
     let complete = run(&mut session, prompt, options);
     let shown: String = complete.iter().map(|token| token.text.as_str()).collect();
     assert_eq!(shown, text);
@@ -207,8 +237,10 @@ fn the_context_ends_an_answer_and_refuses_a_longer_prompt() {
     assert_eq!(run(&mut session, exact, endless(9)).len(), 1);
     let long = raw(&session, &"x".repeat(CONTEXT + 1));
     let error = session.generation(long, endless(1)).expect_err("too long");
-    let want =
-        SessionError::ContextFull { prompt_tokens: CONTEXT + 1, context_length: CONTEXT };
+    let want = SessionError::ContextFull {
+        prompt_tokens: CONTEXT + 1,
+        context_length: CONTEXT,
+    };
     assert_eq!((error.code(), error), ("context-full", want));
 }
 
@@ -217,7 +249,13 @@ fn prompts_that_make_no_sense_are_refused() {
     let session = session();
     let refusal = |ids| session.generation(ids, greedy(1)).expect_err("no prompt");
     assert_eq!(refusal(Vec::new()), SessionError::EmptyPrompt);
-    assert_eq!(refusal(vec![4, 259]), SessionError::TokenId { id: 259, vocab_size: 259 });
+    assert_eq!(
+        refusal(vec![4, 259]),
+        SessionError::TokenId {
+            id: 259,
+            vocab_size: 259
+        }
+    );
     let error = session.score_job(vec![900]).expect_err("no such id");
     assert_eq!(error.code(), "invalid-option");
 }

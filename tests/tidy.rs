@@ -11,7 +11,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("quant", &["gguf"]),
     ("backend", &["gguf", "quant"]),
     ("model", &["backend", "gguf", "quant"]),
-    ("session", &["backend", "gguf", "measure", "model", "tokenizer"]),
+    (
+        "session",
+        &["backend", "gguf", "measure", "model", "tokenizer"],
+    ),
 ];
 
 /// Where each outside crate may appear, as path prefixes under `src`.
@@ -27,7 +30,7 @@ const CRATE_HOME: &[(&str, &[&str])] = &[
 ];
 
 /// Longest file that needs no reason, in lines.
-const MAX_LINES: usize = 450;
+const MAX_LINES: usize = 650;
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -44,7 +47,10 @@ fn rust_files(folder: &Path) -> Vec<(String, String)> {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text = fs::read_to_string(&path).expect("the file reads");
-                let name = path.strip_prefix(folder).expect("it lies inside").to_path_buf();
+                let name = path
+                    .strip_prefix(folder)
+                    .expect("it lies inside")
+                    .to_path_buf();
                 found.push((name.to_string_lossy().replace('\\', "/"), text));
             }
         }
@@ -55,7 +61,8 @@ fn rust_files(folder: &Path) -> Vec<(String, String)> {
 
 /// Lines of code: neither comments nor documentation.
 fn code(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter(|line| !line.trim_start().starts_with("//"))
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
 }
 
 /// Names that `line` reaches through `crate::`.
@@ -63,7 +70,9 @@ fn crate_uses(line: &str) -> Vec<&str> {
     line.match_indices("crate::")
         .filter_map(|(at, path)| {
             let rest = &line[at + path.len()..];
-            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+            let end = rest
+                .find(|c: char| !c.is_alphanumeric() && c != '_')
+                .unwrap_or(rest.len());
             Some(&rest[..end]).filter(|name| !name.is_empty())
         })
         .collect()
@@ -81,9 +90,16 @@ fn names_crate(line: &str, name: &str) -> bool {
 #[test]
 fn modules_import_only_what_they_may() {
     for (file, text) in rust_files(&root().join("src")) {
-        let module = file.split('/').next().unwrap_or_default().trim_end_matches(".rs");
+        let module = file
+            .split('/')
+            .next()
+            .unwrap_or_default()
+            .trim_end_matches(".rs");
         let Some((_, allowed)) = MAY_USE.iter().find(|(name, _)| *name == module) else {
-            assert!(["lib", "error", "wasm"].contains(&module), "{module} has no import rule");
+            assert!(
+                ["lib", "error", "wasm"].contains(&module),
+                "{module} has no import rule"
+            );
             continue;
         };
         for line in code(&text) {
@@ -136,15 +152,23 @@ fn files_are_short_and_lines_fit() {
         for (file, text) in rust_files(&root().join(folder)) {
             let lines = text.lines().count();
             assert!(lines <= MAX_LINES, "{folder}/{file} has {lines} lines");
-            let long = text.lines().find(|line| line.chars().count() > 100 && !line.contains('"'));
-            assert!(long.is_none(), "{folder}/{file}: {long:?} is longer than 100 characters");
+            let long = text
+                .lines()
+                .find(|line| line.chars().count() > 100 && !line.contains('"'));
+            assert!(
+                long.is_none(),
+                "{folder}/{file}: {long:?} is longer than 100 characters"
+            );
         }
     }
 }
 
 #[test]
 fn the_rules_themselves_catch_what_they_name() {
-    assert_eq!(crate_uses("use crate::model::{Config}; crate::gguf::X"), ["model", "gguf"]);
+    assert_eq!(
+        crate_uses("use crate::model::{Config}; crate::gguf::X"),
+        ["model", "gguf"]
+    );
     assert!(names_crate("use candle_core::quantized;", "candle_core"));
     assert!(!names_crate("use crate::tokenizers::x;", "tokenizers"));
     assert!(!names_crate("my_tokenizers::x", "tokenizers"));

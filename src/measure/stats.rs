@@ -127,15 +127,23 @@ impl Recorder {
             decode_ms,
             prefill_tokens_per_second: rate(computed, prefill_ms),
             decode_tokens_per_second: rate(self.token_ms.len().saturating_sub(1), decode_ms),
-            itl_ms: self.token_ms.windows(2).map(|pair| pair[1] - pair[0]).collect(),
+            itl_ms: self
+                .token_ms
+                .windows(2)
+                .map(|pair| pair[1] - pair[0])
+                .collect(),
         }
     }
 }
 
 /// Count per second; absent where nothing was counted or no time passed.
-#[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^53")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "token counts are far below 2^53"
+)]
 fn rate(count: usize, ms: Option<f64>) -> Option<f64> {
-    ms.filter(|&ms| ms > 0.0 && count > 0).map(|ms| count as f64 * 1000.0 / ms)
+    ms.filter(|&ms| ms > 0.0 && count > 0)
+        .map(|ms| count as f64 * 1000.0 / ms)
 }
 
 #[cfg(test)]
@@ -165,11 +173,17 @@ mod tests {
     #[test]
     fn times_that_did_not_happen_are_absent() {
         let stats = Recorder::new(5.0, 3).stats(FinishReason::Cancelled);
-        assert_eq!((stats.queue_ms, stats.ttft_ms, stats.decode_ms), (None, None, None));
+        assert_eq!(
+            (stats.queue_ms, stats.ttft_ms, stats.decode_ms),
+            (None, None, None)
+        );
         assert_eq!(stats.decode_tokens_per_second, None);
         let mut one = Recorder::new(0.0, 1);
         one.work_starts(0.0, 0);
         one.token(4.0, true);
-        assert_eq!(one.stats(FinishReason::Length).decode_tokens_per_second, None);
+        assert_eq!(
+            one.stats(FinishReason::Length).decode_tokens_per_second,
+            None
+        );
     }
 }

@@ -65,18 +65,24 @@ impl Config {
     /// [`ModelError::MissingKey`], [`ModelError::Hyperparameter`] and
     /// [`ModelError::UnsupportedFeature`] name the key, its value and what is allowed.
     pub fn from_metadata(metadata: &Metadata) -> Result<Self, ModelError> {
-        let name = metadata.str("general.architecture")?.ok_or_else(|| missing("general.architecture"))?;
+        let name = metadata
+            .str("general.architecture")?
+            .ok_or_else(|| missing("general.architecture"))?;
         let architecture =
             Architecture::by_name(name).ok_or_else(|| ModelError::UnsupportedArchitecture {
                 name: name.to_owned(),
                 supported: Architecture::supported(),
             })?;
-        let keys = Keys { metadata, prefix: architecture.name };
+        let keys = Keys {
+            metadata,
+            prefix: architecture.name,
+        };
 
         let hidden_size = keys.size("embedding_length", MAX_HIDDEN)?;
         let num_heads = keys.size("attention.head_count", MAX_HEADS)?;
-        let num_kv_heads =
-            keys.optional_size("attention.head_count_kv", MAX_HEADS)?.unwrap_or(num_heads);
+        let num_kv_heads = keys
+            .optional_size("attention.head_count_kv", MAX_HEADS)?
+            .unwrap_or(num_heads);
         keys.divides("attention.head_count_kv", num_kv_heads, num_heads)?;
         let head_dim = match keys.optional_size("attention.key_length", MAX_HEAD_DIM)? {
             Some(head_dim) => head_dim,
@@ -102,7 +108,11 @@ impl Config {
             hidden_size,
             intermediate_size: keys.size("feed_forward_length", MAX_INTERMEDIATE)?,
             num_layers: keys.size("block_count", MAX_LAYERS)?,
-            heads: HeadShape { num_heads, num_kv_heads, head_dim },
+            heads: HeadShape {
+                num_heads,
+                num_kv_heads,
+                head_dim,
+            },
             vocab_size: vocab_size(&keys)?,
             context_length: keys.size("context_length", MAX_CONTEXT)?,
             rope_theta: keys.positive("rope.freq_base")?.unwrap_or(10_000.0),
@@ -122,19 +132,23 @@ impl Config {
 }
 
 fn missing(key: &str) -> ModelError {
-    ModelError::MissingKey { key: key.to_owned() }
+    ModelError::MissingKey {
+        key: key.to_owned(),
+    }
 }
 
 /// The vocabulary's length: the token list, else the architecture's key.
 fn vocab_size(keys: &Keys<'_>) -> Result<usize, ModelError> {
     match keys.metadata.strings("tokenizer.ggml.tokens")? {
-        Some(tokens) if tokens.len() > 0 => Ok(tokens.len()),
+        Some(tokens) if !tokens.is_empty() => Ok(tokens.len()),
         _ => Err(missing("tokenizer.ggml.tokens")),
     }
 }
 
 fn rope_dims(keys: &Keys<'_>, head_dim: usize) -> Result<usize, ModelError> {
-    let dims = keys.optional_size("rope.dimension_count", MAX_HEAD_DIM)?.unwrap_or(head_dim);
+    let dims = keys
+        .optional_size("rope.dimension_count", MAX_HEAD_DIM)?
+        .unwrap_or(head_dim);
     if dims > head_dim || dims % 2 != 0 {
         return Err(ModelError::Hyperparameter {
             key: keys.key("rope.dimension_count"),
@@ -175,12 +189,15 @@ impl Keys<'_> {
     }
 
     fn size(&self, name: &str, max: u32) -> Result<usize, ModelError> {
-        self.optional_size(name, max)?.ok_or_else(|| missing(&self.key(name)))
+        self.optional_size(name, max)?
+            .ok_or_else(|| missing(&self.key(name)))
     }
 
     fn optional_size(&self, name: &str, max: u32) -> Result<Option<usize>, ModelError> {
         let key = self.key(name);
-        let Some(value) = self.metadata.u32(&key)? else { return Ok(None) };
+        let Some(value) = self.metadata.u32(&key)? else {
+            return Ok(None);
+        };
         if value == 0 || value > max {
             return Err(ModelError::Hyperparameter {
                 key,
@@ -193,7 +210,9 @@ impl Keys<'_> {
 
     fn positive(&self, name: &str) -> Result<Option<f32>, ModelError> {
         let key = self.key(name);
-        let Some(value) = self.metadata.f32(&key)? else { return Ok(None) };
+        let Some(value) = self.metadata.f32(&key)? else {
+            return Ok(None);
+        };
         if !value.is_finite() || value <= 0.0 {
             return Err(ModelError::Hyperparameter {
                 key,

@@ -3,8 +3,7 @@
 use super::config::Config;
 use super::weights::Weights;
 use crate::backend::ops::{
-    Attention, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, OutResidual,
-    QkRopeAppend,
+    Attention, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, OutResidual, QkRopeAppend,
 };
 use crate::backend::{Backend, BackendError, Outputs, Slot, VectorId};
 
@@ -19,15 +18,30 @@ pub fn forward<B: Backend>(
     backend: &mut B,
     outputs: Outputs,
 ) -> Result<(), BackendError> {
-    let norm = |weight: VectorId| Norm { weight, eps: config.rms_norm_eps };
+    let norm = |weight: VectorId| Norm {
+        weight,
+        eps: config.rms_norm_eps,
+    };
     let heads = config.heads;
-    #[expect(clippy::cast_precision_loss, reason = "a head's length is far below 2^24")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a head's length is far below 2^24"
+    )]
     let scale = 1.0 / (heads.head_dim as f32).sqrt();
 
-    backend.embed(&Embed { table: weights.embedding, scale: 1.0 }, Slot::Residual)?; // [T, C]
+    backend.embed(
+        &Embed {
+            table: weights.embedding,
+            scale: 1.0,
+        },
+        Slot::Residual,
+    )?; // [T, C]
     for (index, layer) in weights.layers.iter().enumerate() {
-        let qkv =
-            NormQkv { norm: norm(layer.attn_norm), qkv: layer.qkv, bias: layer.qkv_bias };
+        let qkv = NormQkv {
+            norm: norm(layer.attn_norm),
+            qkv: layer.qkv,
+            bias: layer.qkv_bias,
+        };
         backend.norm_qkv(Slot::Residual, &qkv, Slot::Qkv)?; // [T, C] -> [T, (H + 2 G) D]
         let append = QkRopeAppend {
             layer: index,
@@ -37,10 +51,19 @@ pub fn forward<B: Backend>(
             k_norm: None,
         };
         backend.qk_rope_append(Slot::Qkv, &append)?; // [T, (H + 2 G) D], KV cache
-        let attention =
-            Attention { layer: index, heads, scale, window: None, soft_cap: None };
+        let attention = Attention {
+            layer: index,
+            heads,
+            scale,
+            window: None,
+            soft_cap: None,
+        };
         backend.attention(Slot::Qkv, &attention, Slot::Attended)?; // -> [T, H D]
-        let out = OutResidual { out: layer.attn_output, bias: None, post_norm: None };
+        let out = OutResidual {
+            out: layer.attn_output,
+            bias: None,
+            post_norm: None,
+        };
         backend.out_residual(Slot::Attended, &out, Slot::Residual)?; // [T, H D] -> [T, C]
         let gate_up = NormGateUpAct {
             norm: norm(layer.ffn_norm),
@@ -48,7 +71,10 @@ pub fn forward<B: Backend>(
             activation: config.architecture.activation,
         };
         backend.norm_gate_up_act(Slot::Residual, &gate_up, Slot::Activated)?; // -> [T, F]
-        let down = DownResidual { down: layer.ffn_down, post_norm: None };
+        let down = DownResidual {
+            down: layer.ffn_down,
+            post_norm: None,
+        };
         backend.down_residual(Slot::Activated, &down, Slot::Residual)?; // [T, F] -> [T, C]
     }
     if outputs != Outputs::Nothing {

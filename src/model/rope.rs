@@ -13,7 +13,10 @@ pub(super) fn rope_spec(config: &Config, factors: Option<&[f32]>) -> RopeSpec {
     let frequency = |pair: usize| {
         let plain = theta.powf(-2.0 * pair as f64 / dims);
         let factor = factors.map_or(1.0, |f| f64::from(f[pair]));
-        #[expect(clippy::cast_possible_truncation, reason = "rounded to the precision in use")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "rounded to the precision in use"
+        )]
         let scaled = (plain / (factor * f64::from(config.rope_linear_factor))) as f32;
         scaled
     };

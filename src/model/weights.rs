@@ -10,9 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::config::Config;
 use super::error::ModelError;
 use super::rope::rope_spec;
-use crate::backend::{
-    Backend, MatrixId, MatrixSpec, ModelShape, PartSpec, RopeId, VectorId,
-};
+use crate::backend::{Backend, MatrixId, MatrixSpec, ModelShape, PartSpec, RopeId, VectorId};
 use crate::gguf::{Header, TensorInfo};
 use crate::quant::dequantize;
 
@@ -93,7 +91,10 @@ impl WeightLoader {
     /// The backend's.
     pub fn new<B: Backend>(config: &Config, backend: &mut B) -> Result<Self, ModelError> {
         let (v, c) = (config.vocab_size, config.hidden_size);
-        let mut declared = Declared { expected: BTreeMap::new(), backend };
+        let mut declared = Declared {
+            expected: BTreeMap::new(),
+            backend,
+        };
         let embedding = declared.matrix(c, &[("token_embd.weight".to_owned(), v)])?;
         declared.vector("output_norm.weight", c, true);
         declared.vector("rope_freqs.weight", config.rope_dims / 2, false);
@@ -125,19 +126,22 @@ impl WeightLoader {
     ) -> Result<(), ModelError> {
         for tensor in &header.tensors {
             if tensor.name == "output.weight" && self.head.is_none() {
-                let mut declared =
-                    Declared { expected: std::mem::take(&mut self.expected), backend };
+                let mut declared = Declared {
+                    expected: std::mem::take(&mut self.expected),
+                    backend,
+                };
                 let (v, c) = (self.config.vocab_size, self.config.hidden_size);
                 let head = declared.matrix(c, &[("output.weight".to_owned(), v)]);
                 self.expected = declared.expected;
                 self.head = Some(head?);
             }
-            let expected = self.expected.get(&tensor.name).ok_or_else(|| {
-                ModelError::UnknownTensor {
-                    name: tensor.name.clone(),
-                    architecture: self.config.architecture.name,
-                }
-            })?;
+            let expected =
+                self.expected
+                    .get(&tensor.name)
+                    .ok_or_else(|| ModelError::UnknownTensor {
+                        name: tensor.name.clone(),
+                        architecture: self.config.architecture.name,
+                    })?;
             if tensor.shape != expected.shape {
                 return Err(ModelError::TensorShape {
                     name: tensor.name.clone(),
@@ -146,7 +150,9 @@ impl WeightLoader {
                 });
             }
             self.seen.insert(tensor.name.clone());
-            self.parameters = self.parameters.saturating_add(tensor.shape.iter().product());
+            self.parameters = self
+                .parameters
+                .saturating_add(tensor.shape.iter().product());
         }
         Ok(())
     }
@@ -253,7 +259,9 @@ impl WeightLoader {
         let values = self
             .vectors
             .remove(name)
-            .ok_or_else(|| ModelError::MissingTensor { name: name.to_owned() })?;
+            .ok_or_else(|| ModelError::MissingTensor {
+                name: name.to_owned(),
+            })?;
         Ok(backend.create_vector(&values)?)
     }
 
@@ -269,8 +277,10 @@ impl WeightLoader {
         }
         let mut stacked = Vec::with_capacity(self.config.heads.qkv_len());
         for name in names {
-            let values =
-                self.vectors.remove(&name).ok_or(ModelError::MissingTensor { name })?;
+            let values = self
+                .vectors
+                .remove(&name)
+                .ok_or(ModelError::MissingTensor { name })?;
             stacked.extend_from_slice(&values);
         }
         Ok(Some(backend.create_vector(&stacked)?))
@@ -281,7 +291,11 @@ impl WeightLoader {
 fn check_rope_factors(factors: Option<&[f32]>) -> Result<(), ModelError> {
     let wrong = factors.and_then(|f| f.iter().position(|&x| x <= 0.0).map(|i| (i, f[i])));
     wrong.map_or(Ok(()), |(index, value)| {
-        Err(ModelError::NotFinite { name: "rope_freqs.weight".to_owned(), index, value })
+        Err(ModelError::NotFinite {
+            name: "rope_freqs.weight".to_owned(),
+            index,
+            value,
+        })
     })
 }
 
@@ -318,9 +332,14 @@ impl<B: Backend> Declared<'_, B> {
     fn matrix(&mut self, cols: usize, parts: &[(String, usize)]) -> Result<MatrixId, ModelError> {
         let specs = parts
             .iter()
-            .map(|(name, rows)| PartSpec { name: name.clone(), rows: *rows })
+            .map(|(name, rows)| PartSpec {
+                name: name.clone(),
+                rows: *rows,
+            })
             .collect();
-        let id = self.backend.create_matrix(&MatrixSpec { cols, parts: specs })?;
+        let id = self
+            .backend
+            .create_matrix(&MatrixSpec { cols, parts: specs })?;
         for (part, (name, rows)) in parts.iter().enumerate() {
             let expected = Expected {
                 shape: vec![cols as u64, *rows as u64],

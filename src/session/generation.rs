@@ -116,14 +116,23 @@ impl Generation {
     }
 
     /// Takes a sampled token.
-    pub(super) fn accept(&mut self, sampled: &Sampled, tokenizer: &Tokenizer, now_ms: f64) -> Token {
+    pub(super) fn accept(
+        &mut self,
+        sampled: &Sampled,
+        tokenizer: &Tokenizer,
+        now_ms: f64,
+    ) -> Token {
         let (id, index) = (sampled.id, self.recorder.tokens());
         if index > 0 {
             self.recorder.decode_step();
         }
         self.ids.push(id);
         let is_end = !self.options.ignore_eos && tokenizer.end_ids().contains(&id);
-        let bytes = if tokenizer.is_control(id) { None } else { tokenizer.token_bytes(id) };
+        let bytes = if tokenizer.is_control(id) {
+            None
+        } else {
+            tokenizer.token_bytes(id)
+        };
         let mut piece = self.detokenizer.push(bytes.unwrap_or_default());
         if is_end {
             // The model chose to end here: bytes that are still incomplete are invalid.
@@ -141,6 +150,11 @@ impl Generation {
             matched.text.push_str(&self.stop.finish());
         }
         self.recorder.token(now_ms, !matched.text.is_empty());
-        Token { id, text: matched.text, index, at_ms: now_ms }
+        Token {
+            id,
+            text: matched.text,
+            index,
+            at_ms: now_ms,
+        }
     }
 }

@@ -13,7 +13,12 @@ pub(super) struct KvCache {
 
 impl KvCache {
     pub(super) fn new(capacity: usize, block_tokens: usize) -> Self {
-        Self { ids: Vec::new(), blocks: Vec::new(), block_tokens, capacity }
+        Self {
+            ids: Vec::new(),
+            blocks: Vec::new(),
+            block_tokens,
+            capacity,
+        }
     }
 
     /// Positions that the cache may hold.

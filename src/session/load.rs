@@ -40,7 +40,12 @@ impl<B: Backend> Loader<B> {
     pub fn new(backend: B, options: LoadOptions, clock: Rc<dyn Clock>) -> Self {
         Self {
             reader: Reader::new(&options.file_bytes),
-            sink: ModelSink { backend, options, parts: None, bytes_by_type: BTreeMap::new() },
+            sink: ModelSink {
+                backend,
+                options,
+                parts: None,
+                bytes_by_type: BTreeMap::new(),
+            },
             clock,
         }
     }
@@ -73,9 +78,21 @@ impl<B: Backend> Loader<B> {
     /// Missing files or tensors, or the backend's.
     pub fn finish(self) -> Result<Session<B>, SessionError> {
         self.reader.finish()?;
-        let ModelSink { mut backend, parts, bytes_by_type, .. } = self.sink;
-        let Parts { config, context_length, loader, tokenizer, template } =
-            parts.ok_or(SessionError::Internal("the reader finished without a header"))?;
+        let ModelSink {
+            mut backend,
+            parts,
+            bytes_by_type,
+            ..
+        } = self.sink;
+        let Parts {
+            config,
+            context_length,
+            loader,
+            tokenizer,
+            template,
+        } = parts.ok_or(SessionError::Internal(
+            "the reader finished without a header",
+        ))?;
         let description = ModelDescription {
             name: config.name.clone(),
             architecture: config.architecture.name.to_owned(),
@@ -122,10 +139,15 @@ impl<B: Backend> Sink for ModelSink<B> {
         if self.parts.is_none() {
             self.parts = Some(self.first_header(&header.metadata)?);
         }
-        let Some(parts) = &mut self.parts else { return Ok(()) };
+        let Some(parts) = &mut self.parts else {
+            return Ok(());
+        };
         parts.loader.header(header, &mut self.backend)?;
         for tensor in &header.tensors {
-            let bytes = self.bytes_by_type.entry(tensor.ggml_type.name()).or_default();
+            let bytes = self
+                .bytes_by_type
+                .entry(tensor.ggml_type.name())
+                .or_default();
             *bytes = bytes.saturating_add(tensor.byte_len);
         }
         Ok(())
@@ -140,7 +162,9 @@ impl<B: Backend> Sink for ModelSink<B> {
         let Some(parts) = &mut self.parts else {
             return Err(SessionError::Internal("rows came before a header"));
         };
-        Ok(parts.loader.rows(tensor, first_row, blocks, &mut self.backend)?)
+        Ok(parts
+            .loader
+            .rows(tensor, first_row, blocks, &mut self.backend)?)
     }
 }
 
@@ -151,7 +175,13 @@ impl<B: Backend> ModelSink<B> {
         let tokenizer = tokenizer(metadata)?;
         let template = chat_template(metadata, &tokenizer)?;
         let loader = WeightLoader::new(&config, &mut self.backend)?;
-        Ok(Parts { config, context_length, loader, tokenizer, template })
+        Ok(Parts {
+            config,
+            context_length,
+            loader,
+            tokenizer,
+            template,
+        })
     }
 }
 
@@ -160,9 +190,11 @@ fn context_length(config: &Config, asked: Option<usize>) -> Result<usize, Sessio
     match asked {
         None => Ok(most.min(DEFAULT_CONTEXT)),
         Some(asked) if (1..=most).contains(&asked) => Ok(asked),
-        Some(asked) => {
-            Err(invalid("contextLength", asked, format!("from 1 to the model's {most}")))
-        }
+        Some(asked) => Err(invalid(
+            "contextLength",
+            asked,
+            format!("from 1 to the model's {most}"),
+        )),
     }
 }
 
@@ -210,7 +242,9 @@ fn chat_template(
     metadata: &Metadata,
     tokenizer: &Tokenizer,
 ) -> Result<Option<Result<ChatTemplate, TemplateError>>, SessionError> {
-    let Some(source) = metadata.str("tokenizer.chat_template")? else { return Ok(None) };
+    let Some(source) = metadata.str("tokenizer.chat_template")? else {
+        return Ok(None);
+    };
     let text = |id: Option<u32>| id.map(|id| tokenizer.decode(&[id])).unwrap_or_default();
     let (bos, eos) = (text(tokenizer.bos()), text(tokenizer.eos()));
     Ok(Some(ChatTemplate::new(source, &bos, &eos)))

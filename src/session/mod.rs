@@ -138,7 +138,12 @@ impl<B: Backend> Session<B> {
         options: GenerateOptions,
     ) -> Result<Generation, SessionError> {
         self.check_ids(&prompt)?;
-        Ok(Generation::new(prompt, options, self.kv.capacity(), self.clock.now_ms()))
+        Ok(Generation::new(
+            prompt,
+            options,
+            self.kv.capacity(),
+            self.clock.now_ms(),
+        ))
     }
 
     /// Does one bounded piece of a generation's work.
@@ -152,7 +157,11 @@ impl<B: Backend> Session<B> {
         let kept = self.kv.align(generation.ids(), &mut self.backend);
         generation.work_starts(self.clock.now_ms(), kept);
         let pending = generation.ids().len() - kept;
-        let rows = if pending == 1 { 1 } else { self.pacer.rows().min(pending) };
+        let rows = if pending == 1 {
+            1
+        } else {
+            self.pacer.rows().min(pending)
+        };
         let started_ms = self.clock.now_ms();
         let new = generation.ids()[kept..kept + rows].to_vec();
         if rows < pending {
@@ -170,7 +179,11 @@ impl<B: Backend> Session<B> {
             self.pacer.record(rows, self.clock.now_ms() - started_ms);
         }
         let now_ms = self.clock.now_ms();
-        Ok(Progress::Token(generation.accept(&sampled, &self.tokenizer, now_ms)))
+        Ok(Progress::Token(generation.accept(
+            &sampled,
+            &self.tokenizer,
+            now_ms,
+        )))
     }
 
     /// One pass over new ids at the cache's end.
@@ -186,7 +199,11 @@ impl<B: Backend> Session<B> {
             position: self.kv.len(),
             blocks: self.kv.blocks(),
         };
-        let step = Step { tokens: TokenSource::Ids(ids), sequences: &[sequence], outputs };
+        let step = Step {
+            tokens: TokenSource::Ids(ids),
+            sequences: &[sequence],
+            outputs,
+        };
         if self.backend.begin(&step)? == Recording::Needed {
             forward(&self.config, &self.weights, &mut self.backend, outputs)?;
         }

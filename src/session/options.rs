@@ -35,9 +35,19 @@ impl Input {
                         )
                     })
                 };
-                Ok(Self::Chat(messages.iter().enumerate().map(read).collect::<Result<_, _>>()?))
+                Ok(Self::Chat(
+                    messages
+                        .iter()
+                        .enumerate()
+                        .map(read)
+                        .collect::<Result<_, _>>()?,
+                ))
             }
-            _ => Err(invalid("input", kind(value), "a string or a non-empty array of messages")),
+            _ => Err(invalid(
+                "input",
+                kind(value),
+                "a string or a non-empty array of messages",
+            )),
         }
     }
 }
@@ -111,8 +121,9 @@ impl GenerateOptions {
                 "seed" => read.seed = Some(integer(name, value, 0, (1 << 53) - 1)?),
                 "stop" => read.stop = stops(name, value)?,
                 "ignoreEos" => {
-                    read.ignore_eos =
-                        value.as_bool().ok_or_else(|| invalid(name, value, "true or false"))?;
+                    read.ignore_eos = value
+                        .as_bool()
+                        .ok_or_else(|| invalid(name, value, "true or false"))?;
                 }
                 "templateOptions" => {
                     read.template_options = value
@@ -148,7 +159,11 @@ pub fn template_options(
         Some(Value::Bool(value)) => value,
         Some(value) => return Err(invalid(name, kind(&value), "true or false")),
     };
-    Ok(TemplateOptions { add_generation_prompt, variables, now })
+    Ok(TemplateOptions {
+        add_generation_prompt,
+        variables,
+        now,
+    })
 }
 
 pub(super) fn invalid(
@@ -176,7 +191,10 @@ fn kind(value: &Value) -> &'static str {
 }
 
 fn number(name: &str, value: &Value, min: f64, max: f64) -> Result<f32, SessionError> {
-    #[expect(clippy::cast_possible_truncation, reason = "rounded to the precision in use")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "rounded to the precision in use"
+    )]
     value
         .as_f64()
         .filter(|x| (min..=max).contains(x))
@@ -189,7 +207,11 @@ fn top_p(name: &str, value: &Value) -> Result<f32, SessionError> {
     if mass > 0.0 {
         return Ok(mass);
     }
-    Err(invalid(name, value, "above 0 and at most 1; for the likeliest token alone use topK: 1"))
+    Err(invalid(
+        name,
+        value,
+        "above 0 and at most 1; for the likeliest token alone use topK: 1",
+    ))
 }
 
 fn integer(name: &str, value: &Value, min: u64, max: u64) -> Result<u64, SessionError> {
@@ -200,7 +222,10 @@ fn integer(name: &str, value: &Value, min: u64, max: u64) -> Result<u64, Session
         reason = "checked to be a non-negative integer below 2^53"
     )]
     let whole = value.as_u64().or_else(|| {
-        value.as_f64().filter(|x| x.fract() == 0.0 && (0.0..9.0e15).contains(x)).map(|x| x as u64)
+        value
+            .as_f64()
+            .filter(|x| x.fract() == 0.0 && (0.0..9.0e15).contains(x))
+            .map(|x| x as u64)
     });
     whole
         .filter(|x| (min..=max).contains(x))
@@ -214,7 +239,9 @@ pub(super) fn size(name: &str, value: &Value, min: u64, max: u64) -> Result<usiz
 
 fn stops(name: &str, value: &Value) -> Result<Vec<String>, SessionError> {
     let limit = || format!("an array of 1 to {MAX_STOPS} strings of 1 to {MAX_STOP_BYTES} bytes");
-    let list = value.as_array().ok_or_else(|| invalid(name, kind(value), limit()))?;
+    let list = value
+        .as_array()
+        .ok_or_else(|| invalid(name, kind(value), limit()))?;
     if list.len() > MAX_STOPS {
         return Err(invalid(name, format!("{} strings", list.len()), limit()));
     }
@@ -242,14 +269,20 @@ mod tests {
     fn absent_options_take_the_documented_defaults() {
         let options = read(json!({})).expect("no options are fine");
         assert_eq!((options.temperature, options.top_k), (0.8, 40));
-        assert_eq!((options.top_p, options.min_p, options.max_tokens), (0.95, 0.0, None));
+        assert_eq!(
+            (options.top_p, options.min_p, options.max_tokens),
+            (0.95, 0.0, None)
+        );
     }
 
     #[test]
     fn whole_numbers_may_arrive_as_floats() {
         let options = read(json!({ "maxTokens": 8.0, "seed": 9_007_199_254_740_991_u64 }));
         let options = options.expect("both are whole");
-        assert_eq!((options.max_tokens, options.seed), (Some(8), Some((1 << 53) - 1)));
+        assert_eq!(
+            (options.max_tokens, options.seed),
+            (Some(8), Some((1 << 53) - 1))
+        );
     }
 
     #[test]
@@ -284,7 +317,10 @@ mod tests {
     fn input_is_text_or_messages() {
         let messages = json!([{ "role": "user", "content": "Hi" }]);
         assert!(matches!(Input::from_json(&messages), Ok(Input::Chat(m)) if m.len() == 1));
-        assert_eq!(Input::from_json(&json!("Hi")), Ok(Input::Raw("Hi".to_owned())));
+        assert_eq!(
+            Input::from_json(&json!("Hi")),
+            Ok(Input::Raw("Hi".to_owned()))
+        );
         for wrong in [json!([]), json!(3), json!([{ "role": "user" }]), json!([3])] {
             assert!(Input::from_json(&wrong).is_err(), "{wrong}");
         }

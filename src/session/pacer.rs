@@ -28,7 +28,11 @@ impl Pacer {
         #[expect(clippy::cast_precision_loss, reason = "rows are at most a few hundred")]
         let fitting = rows as f64 * growth.min(2.0);
         // Up when there is room, or a fixed cost would hold a short chunk where it is.
-        let fitting = if growth > 1.0 { fitting.ceil() } else { fitting };
+        let fitting = if growth > 1.0 {
+            fitting.ceil()
+        } else {
+            fitting
+        };
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -77,7 +81,10 @@ mod tests {
 
     #[test]
     fn a_slow_chunk_shrinks_the_next_below_it() {
-        let mut pacer = Pacer { rows: 64, max_rows: 128 };
+        let mut pacer = Pacer {
+            rows: 64,
+            max_rows: 128,
+        };
         pacer.record(64, 600.0);
         assert_eq!(pacer.rows(), 6);
     }

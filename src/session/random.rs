@@ -39,8 +39,10 @@ mod tests {
                 buckets[bucket] += 1;
             }
             let expected = draws.len() as f64 / 16.0;
-            let chi2: f64 =
-                buckets.iter().map(|&n| (f64::from(n) - expected).powi(2) / expected).sum();
+            let chi2: f64 = buckets
+                .iter()
+                .map(|&n| (f64::from(n) - expected).powi(2) / expected)
+                .sum();
             // 99.9 % point for 15 degrees of freedom.
             assert!(chi2 < 37.7, "{chi2}");
         };

@@ -47,7 +47,12 @@ impl<B: Backend> Session<B> {
     /// [`SessionError::EmptyPrompt`], [`SessionError::ContextFull`], [`SessionError::TokenId`].
     pub fn score_job(&self, ids: Vec<u32>) -> Result<ScoreJob, SessionError> {
         self.check_ids(&ids)?;
-        Ok(ScoreJob { result: ScoreResult { ids, ..ScoreResult::default() } })
+        Ok(ScoreJob {
+            result: ScoreResult {
+                ids,
+                ..ScoreResult::default()
+            },
+        })
     }
 
     /// Scores one chunk of positions. Jobs and generations may take turns: a job that lost
@@ -68,7 +73,10 @@ impl<B: Backend> Session<B> {
         let (rows, outputs) = if kept < scored {
             (paced.min(scored - kept), Outputs::Nothing)
         } else {
-            (paced.min(MAX_SCORED_ROWS).min(total - scored), Outputs::AllRows)
+            (
+                paced.min(MAX_SCORED_ROWS).min(total - scored),
+                Outputs::AllRows,
+            )
         };
         let new = job.result.ids[kept..kept + rows].to_vec();
         self.pass(&new, outputs, None).await?;
@@ -80,7 +88,10 @@ impl<B: Backend> Session<B> {
             }
         }
         self.pacer.record(rows, self.clock.now_ms() - started_ms);
-        Ok(ScoreProgress::Scored { done: job.result.top1.len(), total })
+        Ok(ScoreProgress::Scored {
+            done: job.result.top1.len(),
+            total,
+        })
     }
 }
 
@@ -90,7 +101,8 @@ impl ScoreResult {
         let next = self.ids[self.top1.len() + 1] as usize;
         let best = arg_max(logits)?;
         let total = log_sum_exp(logits, logits[best]);
-        self.top1.push(u32::try_from(best).map_err(|_| SessionError::Internal("vocabulary"))?);
+        self.top1
+            .push(u32::try_from(best).map_err(|_| SessionError::Internal("vocabulary"))?);
         self.top1_logprob.push(f64::from(logits[best]) - total);
         self.next_logprob.push(f64::from(logits[next]) - total);
         Ok(())

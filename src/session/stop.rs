@@ -18,22 +18,35 @@ pub(super) struct Matched {
 
 impl StopMatcher {
     pub(super) fn new(stops: Vec<String>) -> Self {
-        Self { stops, held: String::new() }
+        Self {
+            stops,
+            held: String::new(),
+        }
     }
 
     /// Takes a piece; holds back only what may turn out to begin a stop string.
     pub(super) fn push(&mut self, piece: &str) -> Matched {
         self.held.push_str(piece);
-        let first = self.stops.iter().filter_map(|stop| self.held.find(stop.as_str())).min();
+        let first = self
+            .stops
+            .iter()
+            .filter_map(|stop| self.held.find(stop.as_str()))
+            .min();
         if let Some(at) = first {
             let text = self.held[..at].to_owned();
             self.held.clear();
-            return Matched { text, stopped: true };
+            return Matched {
+                text,
+                stopped: true,
+            };
         }
         let keep = self.possible_start();
         let rest = self.held.split_off(keep);
         let text = std::mem::replace(&mut self.held, rest);
-        Matched { text, stopped: false }
+        Matched {
+            text,
+            stopped: false,
+        }
     }
 
     /// Gives what was held back, at the end of the text.
@@ -47,7 +60,11 @@ impl StopMatcher {
         let from = self.held.len().saturating_sub(longest.saturating_sub(1));
         (from..self.held.len())
             .filter(|&at| self.held.is_char_boundary(at))
-            .find(|&at| self.stops.iter().any(|stop| stop.starts_with(&self.held[at..])))
+            .find(|&at| {
+                self.stops
+                    .iter()
+                    .any(|stop| stop.starts_with(&self.held[at..]))
+            })
             .unwrap_or(self.held.len())
     }
 }

@@ -99,7 +99,11 @@ impl Engine {
             precision: self.choices.precision,
             threads: 1,
             adapter: None,
-            wasm_variant: if cfg!(target_feature = "simd128") { "simd128" } else { "scalar" },
+            wasm_variant: if cfg!(target_feature = "simd128") {
+                "simd128"
+            } else {
+                "scalar"
+            },
         })
     }
 
@@ -148,8 +152,10 @@ impl Engine {
         let messages = messages_from(messages)?;
         let options = to_options(options, "template options")?;
         let options = template_options(&options, now()).map_err(throw_session)?;
-        let segments =
-            self.session.apply_chat_template(&messages, &options).map_err(throw_session)?;
+        let segments = self
+            .session
+            .apply_chat_template(&messages, &options)
+            .map_err(throw_session)?;
         Ok(segments.into_iter().map(|segment| segment.text).collect())
     }
 
@@ -164,8 +170,14 @@ impl Engine {
         let mut options = GenerateOptions::from_json(&options).map_err(throw_session)?;
         options.seed = options.seed.or_else(|| Some(random_seed()));
         let template = template_options(&options.template_options, now()).map_err(throw_session)?;
-        let prompt = self.session.prompt_ids(&input, &template).map_err(throw_session)?;
-        let generation = self.session.generation(prompt, options).map_err(throw_session)?;
+        let prompt = self
+            .session
+            .prompt_ids(&input, &template)
+            .map_err(throw_session)?;
+        let generation = self
+            .session
+            .generation(prompt, options)
+            .map_err(throw_session)?;
         let id = self.new_id();
         self.generations.insert(id, generation);
         Ok(id)
@@ -187,7 +199,11 @@ impl Engine {
     /// The backend's, or `internal` for a number that is not in use.
     pub async fn step(&mut self, id: u32) -> Result<JsValue, JsValue> {
         let generation = self.generations.get_mut(&id).ok_or_else(|| no_job(id))?;
-        let progress = self.session.advance(generation).await.map_err(throw_session)?;
+        let progress = self
+            .session
+            .advance(generation)
+            .await
+            .map_err(throw_session)?;
         to_js(&match progress {
             Progress::Prefilled { done, total } => StepResult::Prefill { done, total },
             Progress::Token(token) => StepResult::Token { token },
@@ -219,7 +235,10 @@ impl Engine {
             Some(ids) => ids.to_vec(),
             None => {
                 let text = input.as_string().ok_or_else(|| {
-                    throw(&Error::Kind { name: "input", expected: "a string or an array of ids" })
+                    throw(&Error::Kind {
+                        name: "input",
+                        expected: "a string or an array of ids",
+                    })
                 })?;
                 let encoded = self.session.tokenizer().encode_prompt(&text);
                 encoded.map_err(|error| throw_session(error.into()))?
@@ -263,7 +282,10 @@ fn messages_from(messages: JsValue) -> Result<Vec<ChatMessage>, JsValue> {
     let messages = to_json(messages, "messages", expected)?;
     match Input::from_json(&messages).map_err(throw_session)? {
         Input::Chat(messages) => Ok(messages),
-        Input::Raw(_) => Err(throw(&Error::Kind { name: "messages", expected })),
+        Input::Raw(_) => Err(throw(&Error::Kind {
+            name: "messages",
+            expected,
+        })),
     }
 }
 

@@ -79,7 +79,10 @@ impl Loader {
 }
 
 fn read(options: &Map<String, Value>) -> Result<(LoadOptions, Choices, Precision), Error> {
-    let mut load = LoadOptions { context_length: None, file_bytes: vec![None] };
+    let mut load = LoadOptions {
+        context_length: None,
+        file_bytes: vec![None],
+    };
     let mut precision = (Precision::Fast, "fast");
     let mut backend_reason = "asked for";
     if !options.contains_key("backend") {
@@ -101,14 +104,23 @@ fn read(options: &Map<String, Value>) -> Result<(LoadOptions, Choices, Precision
             }
         }
     }
-    Ok((load, Choices { precision: precision.1, backend_reason }, precision.0))
+    Ok((
+        load,
+        Choices {
+            precision: precision.1,
+            backend_reason,
+        },
+        precision.0,
+    ))
 }
 
 /// Why `auto` takes the CPU.
 const AUTO_REASON: &str = "the CPU is the only backend of this build";
 
 fn choice(name: &'static str, value: &Value, known: &'static str) -> Error {
-    let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let value = value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned);
     Error::Choice { name, value, known }
 }
 
@@ -116,12 +128,18 @@ fn read_precision(value: &Value) -> Result<(Precision, &'static str), Error> {
     match value.as_str() {
         Some("auto" | "fast") => Ok((Precision::Fast, "fast")),
         Some("exact") => Ok((Precision::Exact, "exact")),
-        _ => Err(choice("precision", value, "\"auto\", \"fast\" and \"exact\"")),
+        _ => Err(choice(
+            "precision",
+            value,
+            "\"auto\", \"fast\" and \"exact\"",
+        )),
     }
 }
 
 fn context_length(value: &Value) -> Result<usize, Error> {
-    let whole = value.as_f64().filter(|x| x.fract() == 0.0 && (1.0..=16_777_216.0).contains(x));
+    let whole = value
+        .as_f64()
+        .filter(|x| x.fract() == 0.0 && (1.0..=16_777_216.0).contains(x));
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -134,8 +152,14 @@ fn context_length(value: &Value) -> Result<usize, Error> {
 }
 
 fn file_bytes(value: &Value) -> Result<Vec<Option<u64>>, Error> {
-    let wrong = Error::Kind { name: "fileBytes", expected: "an array of numbers or nulls" };
-    let list = value.as_array().filter(|list| !list.is_empty()).ok_or(wrong.clone())?;
+    let wrong = Error::Kind {
+        name: "fileBytes",
+        expected: "an array of numbers or nulls",
+    };
+    let list = value
+        .as_array()
+        .filter(|list| !list.is_empty())
+        .ok_or(wrong.clone())?;
     let read = |bytes: &Value| match bytes {
         Value::Null => Ok(None),
         // A length of 2^53 and more is none that a browser could report.

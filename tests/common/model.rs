@@ -31,7 +31,10 @@ pub(crate) fn session_from_bytes<B: Backend>(
     bytes: &[u8],
     context_length: Option<usize>,
 ) -> Result<Session<B>, SessionError> {
-    let options = LoadOptions { context_length, file_bytes: vec![Some(bytes.len() as u64)] };
+    let options = LoadOptions {
+        context_length,
+        file_bytes: vec![Some(bytes.len() as u64)],
+    };
     let mut loader = Loader::new(backend, options, Rc::new(SystemClock(Instant::now())));
     for piece in bytes.chunks(65_537) {
         loader.push(piece)?;
@@ -44,7 +47,10 @@ pub(crate) fn session_from_bytes<B: Backend>(
 pub(crate) fn session_from_file<B: Backend>(backend: B, path: &Path) -> Session<B> {
     let mut file = File::open(path).expect("the model file opens");
     let bytes = file.metadata().expect("the model file has a length").len();
-    let options = LoadOptions { context_length: None, file_bytes: vec![Some(bytes)] };
+    let options = LoadOptions {
+        context_length: None,
+        file_bytes: vec![Some(bytes)],
+    };
     let mut loader = Loader::new(backend, options, Rc::new(SystemClock(Instant::now())));
     let mut buffer = vec![0; 1 << 20];
     loop {
@@ -60,9 +66,14 @@ pub(crate) fn session_from_file<B: Backend>(backend: B, path: &Path) -> Session<
 
 /// Ids of a prompt.
 pub(crate) fn prompt<B: Backend>(session: &Session<B>, input: &Input) -> Vec<u32> {
-    let now = Now { unix_seconds: 0.0, utc_offset_minutes: 0 };
+    let now = Now {
+        unix_seconds: 0.0,
+        utc_offset_minutes: 0,
+    };
     let options = template_options(&serde_json::Map::new(), now).expect("no options are fine");
-    session.prompt_ids(input, &options).expect("the prompt encodes")
+    session
+        .prompt_ids(input, &options)
+        .expect("the prompt encodes")
 }
 
 /// Greedy options.
@@ -80,7 +91,9 @@ pub(crate) fn run<B: Backend>(
     prompt: Vec<u32>,
     options: GenerateOptions,
 ) -> Vec<Token> {
-    let mut generation = session.generation(prompt, options).expect("the prompt fits");
+    let mut generation = session
+        .generation(prompt, options)
+        .expect("the prompt fits");
     let mut tokens = Vec::new();
     loop {
         match pollster::block_on(session.advance(&mut generation)).expect("the step runs") {
@@ -128,15 +141,23 @@ impl<B: Backend> Sink for BareSink<B> {
 impl<B: Backend> BareModel<B> {
     /// Loads one file's bytes.
     pub(crate) fn load(backend: B, bytes: &[u8], max_rows: usize, block_tokens: usize) -> Self {
-        let mut sink = BareSink { backend, parts: None };
+        let mut sink = BareSink {
+            backend,
+            parts: None,
+        };
         let mut reader = Reader::new(&[Some(bytes.len() as u64)]);
         reader.push(bytes, &mut sink).expect("the file reads");
         reader.end_file(&mut sink).expect("the file is whole");
         let BareSink { mut backend, parts } = sink;
         let (config, loader) = parts.expect("the file has a header");
-        let weights =
-            loader.finish(max_rows, block_tokens, &mut backend).expect("the model is complete");
-        Self { backend, config, weights }
+        let weights = loader
+            .finish(max_rows, block_tokens, &mut backend)
+            .expect("the model is complete");
+        Self {
+            backend,
+            config,
+            weights,
+        }
     }
 
     /// Logits of the last of `ids`, which follow `position` cached ones.
@@ -146,17 +167,28 @@ impl<B: Backend> BareModel<B> {
         position: usize,
         blocks: &[tokenbrook::backend::BlockId],
     ) -> Vec<f32> {
-        let sequence = SequenceStep { rows: ids.len(), position, blocks };
+        let sequence = SequenceStep {
+            rows: ids.len(),
+            position,
+            blocks,
+        };
         let step = Step {
             tokens: TokenSource::Ids(ids),
             sequences: &[sequence],
             outputs: Outputs::LastRow,
         };
         if self.backend.begin(&step).expect("the step is valid") == Recording::Needed {
-            forward(&self.config, &self.weights, &mut self.backend, Outputs::LastRow)
-                .expect("the pass runs");
+            forward(
+                &self.config,
+                &self.weights,
+                &mut self.backend,
+                Outputs::LastRow,
+            )
+            .expect("the pass runs");
         }
         pollster::block_on(self.backend.submit()).expect("the pass runs");
-        pollster::block_on(self.backend.read_logits()).expect("logits are there").to_vec()
+        pollster::block_on(self.backend.read_logits())
+            .expect("logits are there")
+            .to_vec()
     }
 }

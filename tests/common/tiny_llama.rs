@@ -38,10 +38,13 @@ pub(crate) fn metadata() -> GgufBuilder {
 
 /// Metadata in which `change` may say things before the usual keys.
 pub(crate) fn metadata_with(change: impl Fn(GgufBuilder) -> GgufBuilder) -> GgufBuilder {
-    let mut tokens: Vec<String> =
-        ["<|endoftext|>", "<|im_start|>", "<|im_end|>"].map(str::to_owned).to_vec();
+    let mut tokens: Vec<String> = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+        .map(str::to_owned)
+        .to_vec();
     tokens.extend(byte_alphabet());
-    let types: Vec<i32> = (0..tokens.len()).map(|id| if id < 3 { 3 } else { 1 }).collect();
+    let types: Vec<i32> = (0..tokens.len())
+        .map(|id| if id < 3 { 3 } else { 1 })
+        .collect();
     let small = |value: u64| u32::try_from(value).expect("a small number");
     change(GgufBuilder::v3())
         .str("general.name", "Tiny")
@@ -99,7 +102,11 @@ pub(crate) fn with_tensors(
         let mut value = || {
             let unit = (random.next() >> 11) as f64 / (1_u64 << 53) as f64 - 0.5;
             #[expect(clippy::cast_possible_truncation, reason = "a weight")]
-            let value = if shape.len() == 1 { 1.0 + 0.2 * unit as f32 } else { unit as f32 };
+            let value = if shape.len() == 1 {
+                1.0 + 0.2 * unit as f32
+            } else {
+                unit as f32
+            };
             value
         };
         let values: Vec<f32> = (0..count).map(|_| value()).collect();
