@@ -219,8 +219,8 @@ fn an_end_token_ends_the_answer_unless_it_is_ignored() {
         .find(|(_, tokens)| tokens.len() < 150)
         .expect("one of fifty answers ends");
     let last = tokens.last().expect("an answer");
-    assert_eq!(last.id, EOS);
-    assert!(!last.text.contains("im_end"));
+    assert!(session.tokenizer().end_ids().contains(&last.id), "{last:?}");
+    assert!(!last.text.contains("<|"), "{last:?}");
     let ignoring = ids(&run(&mut session, prompt, hot(seed, true)));
     assert_eq!(ignoring.len(), 150);
     assert_eq!(ignoring[..tokens.len()], ids(&tokens)[..]);
@@ -263,12 +263,13 @@ fn prompts_that_make_no_sense_are_refused() {
 #[test]
 fn scores_do_not_depend_on_chunks_or_interruptions() {
     let ids: Vec<u32> = (0..90).map(|i| 3 + i * 7 % 250).collect();
-    let score = |session: &mut Session<CpuBackend>, interrupt: bool| {
+    let score = |session: &mut Session<CpuBackend>, mut interruptions: usize| {
         let mut job = session.score_job(ids.clone()).expect("the ids fit");
         loop {
             match pollster::block_on(session.score(&mut job)).expect("the chunk runs") {
                 ScoreProgress::Finished(result) => return result,
-                ScoreProgress::Scored { .. } if interrupt => {
+                ScoreProgress::Scored { .. } if interruptions > 0 => {
+                    interruptions -= 1;
                     let other = raw(session, "interrupting");
                     run(session, other, endless(2));
                 }
@@ -276,8 +277,8 @@ fn scores_do_not_depend_on_chunks_or_interruptions() {
             }
         }
     };
-    let whole = score(&mut session(), false);
-    let pieces = score(&mut session(), true);
+    let whole = score(&mut session(), 0);
+    let pieces = score(&mut session(), 3);
     assert_eq!((&whole.ids, whole.top1.len()), (&ids, ids.len() - 1));
     assert_eq!(whole.top1, pieces.top1);
     for (a, b) in whole.next_logprob.iter().zip(&pieces.next_logprob) {

@@ -1,7 +1,8 @@
 //! Text to token ids and back, as the model's own file describes it.
 //!
 //! ```text
-//! GGUF metadata ─► Vocabulary ─► Tokenizer ─► ids          ids ─► token_bytes ─► Detokenizer ─► text
+//! GGUF metadata ─► Vocabulary ─► Tokenizer ─► ids
+//! ids           ─► token_bytes ─► Detokenizer ─► text
 //! chat template ─► ChatTemplate ─► Segments ─► Tokenizer::encode_segments
 //! ```
 //!
