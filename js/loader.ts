@@ -25,7 +25,7 @@ export interface LoadRequest {
 interface OpenFile {
   name: string;
   bytes: number | null;
-  body: ReadableStream<Uint8Array<ArrayBuffer>>;
+  pieces: Pieces;
 }
 
 /**
@@ -103,7 +103,7 @@ class Meter {
 
 async function openFile(file: WireFile, headers: [string, string][]): Promise<OpenFile> {
   if (typeof file !== 'string') {
-    return { name: 'the chosen file', bytes: file.size, body: file.stream() };
+    return { name: 'the chosen file', bytes: file.size, pieces: blobPieces(file) };
   }
   const url = publicUrl(file);
   let response: Response;
@@ -125,7 +125,7 @@ async function openFile(file: WireFile, headers: [string, string][]): Promise<Op
       status,
     });
   }
-  return { name: url, bytes: contentLength(response), body: response.body };
+  return { name: url, bytes: contentLength(response), pieces: bodyPieces(response.body) };
 }
 
 function statusError(url: string, status: number): TokenbrookError {
@@ -174,10 +174,10 @@ async function pump(
   push: (piece: Uint8Array) => void,
   received: () => number,
 ): Promise<void> {
-  const next = pieces(file.body);
+  const { pieces } = file;
   try {
     for (;;) {
-      const piece = await next.read().catch((cause: unknown) => {
+      const piece = await pieces.read().catch((cause: unknown) => {
         throw cutShort(file, received(), cause);
       });
       if (piece === undefined) return;
@@ -185,7 +185,7 @@ async function pump(
     }
   } catch (error) {
     // Ends the transfer; the error that stopped it is the one to tell.
-    next.cancel().catch(() => undefined);
+    pieces.cancel().catch(() => undefined);
     throw error;
   }
 }
@@ -196,7 +196,7 @@ interface Pieces {
 }
 
 /** Reads into one reused buffer where the body is a byte stream, else takes its chunks. */
-function pieces(body: ReadableStream<Uint8Array<ArrayBuffer>>): Pieces {
+function bodyPieces(body: ReadableStream<Uint8Array<ArrayBuffer>>): Pieces {
   let reader: ReadableStreamBYOBReader;
   try {
     reader = body.getReader({ mode: 'byob' });
@@ -216,6 +216,22 @@ function pieces(body: ReadableStream<Uint8Array<ArrayBuffer>>): Pieces {
       return value;
     },
     cancel: () => reader.cancel(),
+  };
+}
+
+/** Slices, one read each: they end and fail one by one, where a stream may stall as a whole. */
+function blobPieces(blob: Blob): Pieces {
+  let offset = 0;
+  return {
+    read: async () => {
+      if (offset >= blob.size) return undefined;
+      const slice = blob.slice(offset, offset + PIECE_BYTES);
+      offset += slice.size;
+      return new Uint8Array(await slice.arrayBuffer());
+    },
+    cancel: async () => {
+      offset = blob.size;
+    },
   };
 }
 

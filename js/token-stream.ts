@@ -191,7 +191,7 @@ export class TokenFeed implements UnderlyingDefaultSource<Token> {
     const times = this.#atMs;
     const first = times[0];
     const last = times[times.length - 1];
-    const decodeMs = first === undefined || last === undefined ? 0 : last - first;
+    const decodeMs = first === undefined || last === undefined ? null : last - first;
     const since = (atMs: number | undefined) =>
       atMs === undefined ? null : atMs - this.#calledAtMs;
     return {
@@ -201,12 +201,12 @@ export class TokenFeed implements UnderlyingDefaultSource<Token> {
       completionTokens: times.length,
       decodeSteps: this.#counters?.decodeSteps ?? 0,
       queueMs: this.#counters?.queueMs ?? 0,
-      prefillMs: 0,
+      prefillMs: null,
       ttftMs: since(first),
       firstTextMs: since(this.#firstTextAtMs),
       decodeMs,
-      prefillTokensPerSecond: 0,
-      decodeTokensPerSecond: decodeMs > 0 ? ((times.length - 1) / decodeMs) * 1000 : 0,
+      prefillTokensPerSecond: null,
+      decodeTokensPerSecond: decodeMs ? ((times.length - 1) / decodeMs) * 1000 : null,
       itlMs: times.slice(1).map((atMs, i) => atMs - (times[i] ?? atMs)),
     };
   }

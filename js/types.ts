@@ -113,15 +113,18 @@ export interface Stats {
   decodeSteps: number;
   /** From the call to the engine's first step for it. */
   queueMs: number;
-  prefillMs: number;
+  /** From the first step to the first sampled token; `null` when there was none. */
+  prefillMs: number | null;
   /** From the call to the first sampled token; `null` when there was none. */
   ttftMs: number | null;
   /** From the call to the first non-empty text; `null` when there was none. */
   firstTextMs: number | null;
-  decodeMs: number;
-  prefillTokensPerSecond: number;
-  /** (n − 1) ÷ the time between the first and the last token; 0 below two tokens. */
-  decodeTokensPerSecond: number;
+  /** From the first to the last token; `null` when there was none. */
+  decodeMs: number | null;
+  /** (prompt − cached tokens) ÷ `prefillMs`; `null` when there was no first token. */
+  prefillTokensPerSecond: number | null;
+  /** (n − 1) ÷ `decodeMs`; `null` below two tokens. */
+  decodeTokensPerSecond: number | null;
   /** Gaps between tokens, in order. */
   itlMs: number[];
 }

@@ -154,11 +154,11 @@ test('stats of a failure tell what is known', async () => {
     completionTokens: 3,
     decodeSteps: 2,
     queueMs: 3,
-    prefillMs: 0,
+    prefillMs: null,
     ttftMs: 10,
     firstTextMs: 20,
     decodeMs: 20,
-    prefillTokensPerSecond: 0,
+    prefillTokensPerSecond: null,
     decodeTokensPerSecond: 100,
     itlMs: [10, 10],
   });

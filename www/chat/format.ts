@@ -39,8 +39,9 @@ export function formatDuration(ms: number): string {
 }
 
 /** `21.3 tokens/s`; empty where there is no rate, as with a single token. */
-export function formatRate(tokensPerSecond: number): string {
-  if (!Number.isFinite(tokensPerSecond) || tokensPerSecond <= 0) return '';
+export function formatRate(tokensPerSecond: number | null): string {
+  if (tokensPerSecond === null || !Number.isFinite(tokensPerSecond)) return '';
+  if (tokensPerSecond <= 0) return '';
   return `${tokensPerSecond.toFixed(tokensPerSecond < 100 ? 1 : 0)} tokens/s`;
 }
 

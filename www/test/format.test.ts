@@ -36,6 +36,7 @@ test('formats durations and rates with three figures', () => {
   assert.equal(formatRate(21.27), '21.3 tokens/s');
   assert.equal(formatRate(120.4), '120 tokens/s');
   assert.equal(formatRate(0), '');
+  assert.equal(formatRate(null), '');
 });
 
 test('describes the figures of an answer and leaves out what was not measured', () => {
@@ -43,11 +44,11 @@ test('describes the figures of an answer and leaves out what was not measured', 
     'TTFT 323 ms', '20.0 tokens/s', '3 tokens', 'prompt 52, 31 reused',
   ]);
   const none: Stats = {
-    ...STATS, ttftMs: null, firstTextMs: null, completionTokens: 0, decodeTokensPerSecond: 0,
+    ...STATS, ttftMs: null, firstTextMs: null, completionTokens: 0, decodeTokensPerSecond: null,
     promptTokens: 0,
   };
   assert.deepEqual(describeStats(none), ['0 tokens']);
-  const one: Stats = { ...STATS, completionTokens: 1, decodeTokensPerSecond: 0, cachedTokens: 0 };
+  const one: Stats = { ...STATS, completionTokens: 1, decodeTokensPerSecond: null, cachedTokens: 0 };
   assert.deepEqual(describeStats(one), ['TTFT 323 ms', '1 token', 'prompt 52']);
 });
 
