@@ -1,7 +1,11 @@
 //! How many rows a prefill chunk takes, so that a stop is heard in time.
 
 /// A chunk aims at this much work, so that noise stays below the promised 100 ms.
-const TARGET_MS: f64 = 60.0;
+const TARGET_MS: f64 = 80.0;
+
+/// Times this near to the target, as a share of it, change nothing: a chunk has a fixed cost,
+/// so that one row less or more moves its time by less than its share.
+const NEAR: f64 = 0.15;
 
 /// Sizes chunks from the time that earlier ones took. It starts at one row, because nothing
 /// is known of the device, and at most doubles, because the first measurements are cold.
@@ -25,6 +29,10 @@ impl Pacer {
     pub(super) fn record(&mut self, rows: usize, ms: f64) {
         // A clock too coarse to see the chunk says only that there is room for more.
         let growth = if ms > 0.0 { TARGET_MS / ms } else { 2.0 };
+        // A short last chunk must not shrink what longer ones have shown to fit.
+        if (growth - 1.0).abs() <= NEAR || (growth > 1.0 && rows < self.rows) {
+            return;
+        }
         #[expect(clippy::cast_precision_loss, reason = "rows are at most a few hundred")]
         let fitting = rows as f64 * growth.min(2.0);
         // Up when there is room, or a fixed cost would hold a short chunk where it is.
@@ -39,9 +47,7 @@ impl Pacer {
             reason = "positive, and at most twice a chunk's rows"
         )]
         let fitting = fitting as usize;
-        // A short last chunk must not shrink what longer ones have shown to fit.
-        let floor = if growth >= 1.0 { self.rows } else { 1 };
-        self.rows = fitting.max(floor).clamp(1, self.max_rows);
+        self.rows = fitting.clamp(1, self.max_rows);
     }
 }
 
@@ -61,11 +67,23 @@ mod tests {
 
     #[test]
     fn chunks_approach_the_target_time() {
-        assert_eq!(settled(0.0, 5.0, 12), 12);
-        assert_eq!(settled(0.0, 80.0, 12), 1);
+        for (fixed, each) in [
+            (0.0, 5.0),
+            (40.0, 1.0),
+            (50.0, 10.0),
+            (70.0, 5.0),
+            (3.0, 2.0),
+        ] {
+            let rows = settled(fixed, each, 20);
+            let ms = fixed + each * rows as f64;
+            assert!(
+                (68.0..=94.2).contains(&ms),
+                "{fixed} + {each} * {rows} = {ms}"
+            );
+        }
+        assert_eq!(settled(0.0, 90.0, 12), 1);
+        assert_eq!(settled(0.0, 300.0, 12), 1);
         assert_eq!(settled(0.0, 0.1, 12), 128);
-        let rows = settled(40.0, 1.0, 20);
-        assert!((15..=20).contains(&rows), "{rows}");
     }
 
     #[test]
@@ -86,6 +104,6 @@ mod tests {
             max_rows: 128,
         };
         pacer.record(64, 600.0);
-        assert_eq!(pacer.rows(), 6);
+        assert_eq!(pacer.rows(), 8);
     }
 }
