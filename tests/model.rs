@@ -105,7 +105,7 @@ fn rejects_features_that_would_change_the_computation() {
     for (builder, key) in [
         (llama().u32("llama.expert_count", 8), "llama.expert_count"),
         (
-            llama().str("llama.rope.scaling.type", "yarn"),
+            llama().str("llama.rope.scaling.type", "dynamic"),
             "llama.rope.scaling.type",
         ),
         (

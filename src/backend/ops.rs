@@ -69,7 +69,7 @@ pub struct Embed {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NormQkv {
     /// Norm before the projection.
-    pub norm: Norm,
+    pub norm: Option<Norm>,
     /// `[(H + 2 G) D, C]`: query rows, then keys, then values.
     pub qkv: MatrixId,
     /// `[(H + 2 G) D]`.
@@ -85,10 +85,21 @@ pub struct QkRopeAppend {
     pub heads: HeadShape,
     /// Rotation; `None` where a layer has no positions.
     pub rope: Option<RopeId>,
-    /// Norm over each query head's `D` elements.
+    /// Norm of queries.
     pub q_norm: Option<Norm>,
-    /// Norm over each key head's `D` elements.
+    /// Norm of keys.
     pub k_norm: Option<Norm>,
+    /// What each of the two goes over.
+    pub norm_span: NormSpan,
+}
+
+/// Elements that one norm of queries or keys goes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NormSpan {
+    /// Each head's `D` by itself; `[D]` gains for all heads.
+    Head,
+    /// All heads of a row at once; `[H D]` gains for queries, `[G D]` for keys.
+    Row,
 }
 
 /// Causal attention of the step's rows over their sequence.
@@ -115,13 +126,15 @@ pub struct OutResidual {
     pub bias: Option<VectorId>,
     /// Norm of the projection before it is added.
     pub post_norm: Option<Norm>,
+    /// Factor on what is added.
+    pub scale: f32,
 }
 
 /// Norm, stacked gate and up projections, gated activation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NormGateUpAct {
     /// Norm before the projection.
-    pub norm: Norm,
+    pub norm: Option<Norm>,
     /// `[2 F, C]`: gate rows, then up rows.
     pub gate_up: MatrixId,
     /// Applied to the gate, then multiplied with up.
@@ -135,6 +148,8 @@ pub struct DownResidual {
     pub down: MatrixId,
     /// Norm of the projection before it is added.
     pub post_norm: Option<Norm>,
+    /// Factor on what is added.
+    pub scale: f32,
 }
 
 /// Final norm and projection to logits.
@@ -144,6 +159,8 @@ pub struct LmHead {
     pub norm: Norm,
     /// `[V, C]`.
     pub head: MatrixId,
+    /// Factor on the logits, before the cap.
+    pub scale: f32,
     /// Logits become `cap * tanh(logit / cap)`.
     pub soft_cap: Option<f32>,
 }

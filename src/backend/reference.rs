@@ -8,7 +8,7 @@ use super::ledger::Ledger;
 use super::memory::{bytes_of, grow};
 use super::ops::{
     Activation, Attention, DownResidual, Embed, HeadShape, LmHead, Norm, NormGateUpAct, NormQkv,
-    OutResidual, QkRopeAppend,
+    NormSpan, OutResidual, QkRopeAppend,
 };
 use super::{
     Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Outputs,
@@ -58,6 +58,11 @@ impl ReferenceBackend {
         }
     }
 
+    /// `x`, normalized if there is a norm.
+    fn maybe_norm(&self, norm: Option<&Norm>, x: &[f32]) -> Vec<f32> {
+        norm.map_or_else(|| x.to_vec(), |norm| self.norm(norm, x))
+    }
+
     /// RMS norm of `x [n]` → `[n]`.
     fn norm(&self, norm: &Norm, x: &[f32]) -> Vec<f32> {
         let weight = self.ledger.vectors.get(norm.weight);
@@ -75,6 +80,21 @@ impl ReferenceBackend {
             for (y, b) in y.iter_mut().zip(self.ledger.vectors.get(bias)) {
                 *y += b;
             }
+        }
+    }
+
+    /// Norms of the queries and keys of row `t`, `[(H + 2 G) D]`.
+    fn norm_queries_and_keys(&mut self, qkv: Slot, (rows, t): (usize, usize), op: &QkRopeAppend) {
+        let (q, kv) = (op.heads.query_len(), op.heads.kv_len());
+        for (range, norm) in [(0..q, &op.q_norm), (q..q + kv, &op.k_norm)] {
+            let Some(norm) = norm else { continue };
+            let span = match op.norm_span {
+                NormSpan::Head => op.heads.head_dim,
+                NormSpan::Row => range.len(),
+            };
+            let part = &self.row(qkv, rows, t)[range.clone()];
+            let normed: Vec<f32> = part.chunks(span).flat_map(|x| self.norm(norm, x)).collect();
+            self.row_mut(qkv, rows, t)[range].copy_from_slice(&normed);
         }
     }
 
@@ -146,13 +166,13 @@ impl ReferenceBackend {
         out.into_iter().map(to_f32).collect()
     }
 
-    /// `residual[t] += post_norm(w x[t] + bias)` for every row.
+    /// `residual[t] += scale post_norm(w x[t] + bias)` for every row.
     fn add_projection(
         &mut self,
         op: &'static str,
         (x, matrix, residual): (Slot, MatrixId, Slot),
         bias: Option<VectorId>,
-        post_norm: Option<&Norm>,
+        (post_norm, scale): (Option<&Norm>, f32),
     ) -> Result<(), BackendError> {
         if x == residual {
             return Err(BackendError::Usage {
@@ -164,11 +184,9 @@ impl ReferenceBackend {
         for t in 0..rows {
             let mut y = self.matrices[matrix.0].times(self.row(x, rows, t));
             self.add_bias(bias, &mut y);
-            if let Some(post_norm) = post_norm {
-                y = self.norm(post_norm, &y);
-            }
+            y = self.maybe_norm(post_norm, &y);
             for (r, y) in self.row_mut(residual, rows, t).iter_mut().zip(y) {
-                *r += y;
+                *r += scale * y;
             }
         }
         Ok(())
@@ -318,7 +336,7 @@ impl Backend for ReferenceBackend {
     fn norm_qkv(&mut self, x: Slot, op: &NormQkv, out: Slot) -> Result<(), BackendError> {
         let rows = self.ledger.check_norm_qkv(x, op, out)?;
         for t in 0..rows {
-            let normed = self.norm(&op.norm, self.row(x, rows, t));
+            let normed = self.maybe_norm(op.norm.as_ref(), self.row(x, rows, t));
             let mut y = self.matrices[op.qkv.0].times(&normed);
             self.add_bias(op.bias, &mut y);
             self.row_mut(out, rows, t).copy_from_slice(&y);
@@ -334,18 +352,15 @@ impl Backend for ReferenceBackend {
             let sequence = self.ledger.step.sequences[s];
             for i in 0..sequence.rows {
                 let (t, position) = (sequence.first_row + i, sequence.position + i);
+                self.norm_queries_and_keys(qkv, (rows, t), op);
                 // Heads of the row in order: queries, keys, values.
                 for h in 0..queries + 2 * keys {
                     let mut head =
                         self.row(qkv, rows, t)[h * head_dim..(h + 1) * head_dim].to_vec();
-                    let norm = if h < queries { &op.q_norm } else { &op.k_norm };
-                    if h < queries + keys {
-                        if let Some(norm) = norm {
-                            head = self.norm(norm, &head);
-                        }
-                        if let Some(rope) = op.rope {
-                            self.rotate(rope, position, &mut head)?;
-                        }
+                    if h < queries + keys
+                        && let Some(rope) = op.rope
+                    {
+                        self.rotate(rope, position, &mut head)?;
                     }
                     if h < queries {
                         self.row_mut(qkv, rows, t)[h * head_dim..(h + 1) * head_dim]
@@ -398,7 +413,8 @@ impl Backend for ReferenceBackend {
     ) -> Result<(), BackendError> {
         self.ledger.check_out_residual(x, op, residual)?;
         let slots = (x, op.out, residual);
-        self.add_projection("out_residual", slots, op.bias, op.post_norm.as_ref())
+        let after = (op.post_norm.as_ref(), op.scale);
+        self.add_projection("out_residual", slots, op.bias, after)
     }
 
     fn norm_gate_up_act(
@@ -409,7 +425,7 @@ impl Backend for ReferenceBackend {
     ) -> Result<(), BackendError> {
         let rows = self.ledger.check_norm_gate_up_act(x, op, out)?;
         for t in 0..rows {
-            let normed = self.norm(&op.norm, self.row(x, rows, t));
+            let normed = self.maybe_norm(op.norm.as_ref(), self.row(x, rows, t));
             let gate_up = self.matrices[op.gate_up.0].times(&normed);
             let (gate, up) = gate_up.split_at(gate_up.len() / 2);
             let out = self.row_mut(out, rows, t);
@@ -428,7 +444,8 @@ impl Backend for ReferenceBackend {
     ) -> Result<(), BackendError> {
         self.ledger.check_down_residual(x, op, residual)?;
         let slots = (x, op.down, residual);
-        self.add_projection("down_residual", slots, None, op.post_norm.as_ref())
+        let after = (op.post_norm.as_ref(), op.scale);
+        self.add_projection("down_residual", slots, None, after)
     }
 
     fn lm_head(&mut self, x: Slot, op: &LmHead, out: Slot) -> Result<(), BackendError> {
@@ -443,7 +460,7 @@ impl Backend for ReferenceBackend {
             let logits = self.matrices[op.head.0].times(&normed);
             let target = self.row_mut(out, logit_rows, i);
             for (target, logit) in target.iter_mut().zip(logits) {
-                *target = soft_cap(op.soft_cap, logit);
+                *target = soft_cap(op.soft_cap, logit * op.scale);
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! What distinguishes one architecture from another, as data.
 
 use crate::backend::RopeKind;
-use crate::backend::ops::Activation;
+use crate::backend::ops::{Activation, NormSpan};
 
 /// Traits of an architecture that its metadata does not spell out.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,14 +12,154 @@ pub struct Architecture {
     pub rope_kind: RopeKind,
     /// Activation of the feed-forward gate.
     pub activation: Activation,
+    /// Norms before attention and before the feed-forward part.
+    pub pre_norms: bool,
+    /// Norms after them, before they are added to the residual stream.
+    pub post_norms: bool,
+    /// Norm of queries and keys before the rotation, over a head or over all heads.
+    pub qk_norm: Option<NormSpan>,
+    /// Biases of the attention projections.
+    pub bias: Bias,
+    /// Queries, keys and values lie in one tensor, gate and up in another.
+    pub stacked: bool,
+    /// Embeddings are multiplied by `sqrt(C)`.
+    pub scaled_embedding: bool,
+    /// Of each run of this many layers the last one sees all positions, where the file has a
+    /// window but no pattern; 0: every layer has the window.
+    pub window_period: usize,
+    /// Rotation of the layers with a window.
+    pub window_rope: WindowRope,
+    /// Each layer of this ordinal has no rotation; 0: all have one.
+    pub unrotated_period: usize,
+    /// The number of layers of the one size whose attention scale is `1 / sqrt(C / H)`, where
+    /// all others have `1 / sqrt(D)`.
+    pub wide_scale_layers: Option<usize>,
+    /// Keys without which a file's answers would be wrong, beside those that all need.
+    pub required_keys: &'static [&'static str],
+    /// Switches that, where a file turns them off, ask for what is not there.
+    pub required_switches: &'static [&'static str],
 }
 
-/// Every architecture that [`forward`](super::forward) runs.
-const ARCHITECTURES: &[Architecture] = &[Architecture {
+/// Biases of attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bias {
+    /// None.
+    Never,
+    /// Of queries, keys and values, where a file has them.
+    Qkv,
+    /// Of queries, keys, values and of the output projection, where a file has them.
+    QkvOutput,
+}
+
+/// Rotation of layers with a window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum WindowRope {
+    /// As in all other layers.
+    Same,
+    /// The same base without the file's scaling.
+    Unscaled,
+    /// No scaling, and this base unless the file names one.
+    Base(f32),
+}
+
+const LLAMA: Architecture = Architecture {
     name: "llama",
     rope_kind: RopeKind::Interleaved,
     activation: Activation::Silu,
-}];
+    pre_norms: true,
+    post_norms: false,
+    qk_norm: None,
+    bias: Bias::QkvOutput,
+    stacked: false,
+    scaled_embedding: false,
+    window_period: 0,
+    window_rope: WindowRope::Same,
+    unrotated_period: 0,
+    wide_scale_layers: None,
+    required_keys: &[],
+    required_switches: &[],
+};
+
+/// Every architecture that [`forward`](super::forward) runs.
+///
+/// Source of the traits: the models' code in `transformers`, and for what GGUF does to them
+/// llama.cpp's converter, <https://github.com/ggml-org/llama.cpp>.
+const ARCHITECTURES: &[Architecture] = &[
+    LLAMA,
+    Architecture {
+        name: "qwen2",
+        rope_kind: RopeKind::Halves,
+        bias: Bias::Qkv,
+        ..LLAMA
+    },
+    Architecture {
+        name: "qwen3",
+        rope_kind: RopeKind::Halves,
+        qk_norm: Some(NormSpan::Head),
+        bias: Bias::Never,
+        ..LLAMA
+    },
+    Architecture {
+        name: "gemma2",
+        rope_kind: RopeKind::Halves,
+        activation: Activation::GeluTanh,
+        post_norms: true,
+        bias: Bias::Never,
+        scaled_embedding: true,
+        window_period: 2,
+        wide_scale_layers: Some(46),
+        required_keys: &[
+            "attention.sliding_window",
+            "attn_logit_softcapping",
+            "final_logit_softcapping",
+        ],
+        ..LLAMA
+    },
+    Architecture {
+        name: "gemma3",
+        rope_kind: RopeKind::Halves,
+        activation: Activation::GeluTanh,
+        post_norms: true,
+        qk_norm: Some(NormSpan::Head),
+        bias: Bias::Never,
+        scaled_embedding: true,
+        window_period: 6,
+        window_rope: WindowRope::Base(10_000.0),
+        wide_scale_layers: Some(62),
+        ..LLAMA
+    },
+    Architecture {
+        name: "phi3",
+        rope_kind: RopeKind::Halves,
+        bias: Bias::Never,
+        stacked: true,
+        ..LLAMA
+    },
+    Architecture {
+        name: "smollm3",
+        bias: Bias::Never,
+        unrotated_period: 4,
+        ..LLAMA
+    },
+    Architecture {
+        name: "olmo2",
+        rope_kind: RopeKind::Halves,
+        pre_norms: false,
+        post_norms: true,
+        qk_norm: Some(NormSpan::Row),
+        bias: Bias::Never,
+        window_period: 4,
+        window_rope: WindowRope::Unscaled,
+        ..LLAMA
+    },
+    Architecture {
+        name: "granite",
+        required_keys: &["logit_scale"],
+        // Without rotation where it is false.
+        required_switches: &["rope.scaling.finetuned"],
+        ..LLAMA
+    },
+];
 
 impl Architecture {
     /// Looks an architecture up by its GGUF name.

@@ -10,14 +10,24 @@
 //! | `head_dim`          | `.attention.key_length`, or `C / H` | `D`    |
 //! | `vocab_size`        | `tokenizer.ggml.tokens`             | `V`    |
 //! | `context_length`    | `.context_length`                   |        |
-//! | `rope_theta`        | `.rope.freq_base`                   |        |
-//! | `rope_dims`         | `.rope.dimension_count`             |        |
 //! | `rms_norm_eps`      | `.attention.layer_norm_rms_epsilon` |        |
+//! | `attention_scale`   | `.attention.scale`, or `1 / sqrt D` |        |
+//! | `attention_cap`     | `.attn_logit_softcapping`           |        |
+//! | `logit_cap`         | `.final_logit_softcapping`          |        |
+//! | `embedding_scale`   | `.embedding_scale`, or as the       |        |
+//! |                     | architecture says                   |        |
+//! | `residual_scale`    | `.residual_scale`                   |        |
+//! | `logit_scale`       | 1 / `.logit_scale`                  |        |
+//! | `layers[].window`   | `.attention.sliding_window`,        |        |
+//! |                     | `.attention.sliding_window_pattern` |        |
+//! | `rope`              | see [`RopeConfig`]                  |        |
 
-use super::architecture::Architecture;
+use super::architecture::{Architecture, WindowRope};
 use super::error::ModelError;
+use super::keys::{Keys, missing};
+use super::rope::{RopeConfig, RopeScaling};
 use crate::backend::ops::HeadShape;
-use crate::gguf::Metadata;
+use crate::gguf::{Metadata, Value};
 
 // Limits far above any published model; they keep products of sizes inside 64 bits and a
 // hostile header from asking for absurd arenas.
@@ -39,22 +49,41 @@ pub struct Config {
     pub hidden_size: usize,
     /// `F`.
     pub intermediate_size: usize,
-    /// `L`.
-    pub num_layers: usize,
+    /// What differs from layer to layer; as long as the model has layers, `L`.
+    pub layers: Vec<LayerConfig>,
     /// `H`, `G`, `D`.
     pub heads: HeadShape,
     /// `V`.
     pub vocab_size: usize,
     /// Positions that the model was trained for.
     pub context_length: usize,
-    /// Base of the rotary frequencies.
-    pub rope_theta: f32,
-    /// Leading elements of a head that are rotated; even.
-    pub rope_dims: usize,
-    /// Positions are divided by this factor (linear RoPE scaling); 1 without scaling.
-    pub rope_linear_factor: f32,
+    /// Rotation of layers without a window.
+    pub rope: RopeConfig,
+    /// Rotation of layers with a window, where it differs.
+    pub window_rope: Option<RopeConfig>,
     /// Added to the mean square in every norm.
     pub rms_norm_eps: f32,
+    /// Factor on attention scores.
+    pub attention_scale: f32,
+    /// Attention scores become `cap * tanh(score / cap)`.
+    pub attention_cap: Option<f32>,
+    /// Logits become `cap * tanh(logit / cap)`.
+    pub logit_cap: Option<f32>,
+    /// Factor on embeddings.
+    pub embedding_scale: f32,
+    /// Factor on what attention and the feed-forward part add to the residual stream.
+    pub residual_scale: f32,
+    /// Factor on logits.
+    pub logit_scale: f32,
+}
+
+/// What differs from layer to layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerConfig {
+    /// A row sees this many positions, itself included; `None`: all.
+    pub window: Option<usize>,
+    /// Whether queries and keys are rotated.
+    pub rotated: bool,
 }
 
 impl Config {
@@ -77,64 +106,96 @@ impl Config {
             metadata,
             prefix: architecture.name,
         };
+        keys.none_of(&["expert_count"])?;
+        keys.none_off(architecture.required_switches)?;
+        for key in architecture.required_keys {
+            let key = keys.key(key);
+            metadata.get(&key).ok_or_else(|| missing(&key))?;
+        }
 
         let hidden_size = keys.size("embedding_length", MAX_HIDDEN)?;
-        let num_heads = keys.size("attention.head_count", MAX_HEADS)?;
-        let num_kv_heads = keys
-            .optional_size("attention.head_count_kv", MAX_HEADS)?
-            .unwrap_or(num_heads);
-        keys.divides("attention.head_count_kv", num_kv_heads, num_heads)?;
-        let head_dim = match keys.optional_size("attention.key_length", MAX_HEAD_DIM)? {
-            Some(head_dim) => head_dim,
-            None => {
-                keys.divides("attention.head_count", num_heads, hidden_size)?;
-                hidden_size / num_heads
-            }
-        };
-        if let Some(value) = keys.optional_size("attention.value_length", MAX_HEAD_DIM)?
-            && value != head_dim
-        {
-            return Err(ModelError::UnsupportedFeature {
-                key: keys.key("attention.value_length"),
-                value: value.to_string(),
-                supported: "the key length",
-            });
-        }
-        keys.none_of(&["expert_count"])?;
-
+        let num_layers = keys.size("block_count", MAX_LAYERS)?;
+        let heads = heads(&keys, hidden_size)?;
+        let context_length = keys.size("context_length", MAX_CONTEXT)?;
+        let rope = rope(&keys, heads.head_dim, context_length)?;
+        let layers = layers(&keys, &architecture, num_layers)?;
         Ok(Self {
-            architecture,
             name: metadata.str("general.name")?.unwrap_or(name).to_owned(),
             hidden_size,
             intermediate_size: keys.size("feed_forward_length", MAX_INTERMEDIATE)?,
-            num_layers: keys.size("block_count", MAX_LAYERS)?,
-            heads: HeadShape {
-                num_heads,
-                num_kv_heads,
-                head_dim,
-            },
+            heads,
             vocab_size: vocab_size(&keys)?,
-            context_length: keys.size("context_length", MAX_CONTEXT)?,
-            rope_theta: keys.positive("rope.freq_base")?.unwrap_or(10_000.0),
-            rope_dims: rope_dims(&keys, head_dim)?,
-            rope_linear_factor: rope_linear_factor(&keys)?,
+            context_length,
+            window_rope: window_rope(&keys, &architecture, &rope)?,
+            rope,
             rms_norm_eps: keys
                 .positive("attention.layer_norm_rms_epsilon")?
                 .ok_or_else(|| missing(&keys.key("attention.layer_norm_rms_epsilon")))?,
+            attention_scale: match keys.positive("attention.scale")? {
+                Some(scale) => scale,
+                None if architecture.wide_scale_layers == Some(num_layers) => {
+                    inverse_root(hidden_size / heads.num_heads)
+                }
+                None => inverse_root(heads.head_dim),
+            },
+            attention_cap: keys.cap("attn_logit_softcapping")?,
+            logit_cap: keys.cap("final_logit_softcapping")?,
+            embedding_scale: match keys.positive("embedding_scale")? {
+                Some(scale) => scale,
+                None if architecture.scaled_embedding => 1.0 / inverse_root(hidden_size),
+                None => 1.0,
+            },
+            residual_scale: keys.positive("residual_scale")?.unwrap_or(1.0),
+            logit_scale: 1.0 / keys.positive("logit_scale")?.unwrap_or(1.0),
+            layers,
+            architecture,
         })
     }
 
     /// KV cache bytes of one position, at 4 bytes an element.
     #[must_use]
     pub fn kv_bytes_per_token(&self) -> u64 {
-        2 * 4 * self.num_layers as u64 * self.heads.kv_len() as u64
+        2 * 4 * self.layers.len() as u64 * self.heads.kv_len() as u64
     }
 }
 
-fn missing(key: &str) -> ModelError {
-    ModelError::MissingKey {
-        key: key.to_owned(),
+/// `1 / sqrt(n)`.
+fn inverse_root(n: usize) -> f32 {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a length that MAX_HIDDEN keeps below 2^24"
+    )]
+    let n = n as f32;
+    1.0 / n.sqrt()
+}
+
+fn heads(keys: &Keys<'_>, hidden_size: usize) -> Result<HeadShape, ModelError> {
+    let num_heads = keys.size("attention.head_count", MAX_HEADS)?;
+    let num_kv_heads = keys
+        .optional_size("attention.head_count_kv", MAX_HEADS)?
+        .unwrap_or(num_heads);
+    keys.divides("attention.head_count_kv", num_kv_heads, num_heads)?;
+    let head_dim = match keys.optional_size("attention.key_length", MAX_HEAD_DIM)? {
+        Some(head_dim) => head_dim,
+        None => {
+            keys.divides("attention.head_count", num_heads, hidden_size)?;
+            hidden_size / num_heads
+        }
+    };
+    if let Some(value) = keys.optional_size("attention.value_length", MAX_HEAD_DIM)?
+        && value != head_dim
+    {
+        return Err(ModelError::UnsupportedFeature {
+            key: keys.key("attention.value_length"),
+            value: value.to_string(),
+            supported: "the key length",
+        });
     }
+    Ok(HeadShape {
+        num_heads,
+        num_kv_heads,
+        head_dim,
+    })
 }
 
 /// The vocabulary's length: the token list, else the architecture's key.
@@ -145,7 +206,45 @@ fn vocab_size(keys: &Keys<'_>) -> Result<usize, ModelError> {
     }
 }
 
-fn rope_dims(keys: &Keys<'_>, head_dim: usize) -> Result<usize, ModelError> {
+/// Which layers have a window, and which are rotated.
+fn layers(
+    keys: &Keys<'_>,
+    architecture: &Architecture,
+    num_layers: usize,
+) -> Result<Vec<LayerConfig>, ModelError> {
+    // A window of 0 positions stands for none.
+    let window = match keys.metadata.u32(&keys.key("attention.sliding_window"))? {
+        None | Some(0) => None,
+        Some(window) => Some(window as usize),
+    };
+    let pattern = keys.key("attention.sliding_window_pattern");
+    let windowed: Vec<bool> = match keys.metadata.get(&pattern) {
+        Some(Value::Array(_)) => keys.metadata.bools(&pattern)?.unwrap_or_default(),
+        _ => {
+            let period = match keys.metadata.u32(&pattern)? {
+                Some(period) => period as usize,
+                None => architecture.window_period,
+            };
+            let windowed = |layer: usize| period == 0 || layer % period < period - 1;
+            (0..num_layers).map(windowed).collect()
+        }
+    };
+    if windowed.len() != num_layers {
+        return Err(ModelError::Hyperparameter {
+            key: pattern,
+            value: format!("an array of {}", windowed.len()),
+            limit: format!("one element a layer, {num_layers}"),
+        });
+    }
+    let unrotated = architecture.unrotated_period;
+    let layer = |(index, windowed): (usize, bool)| LayerConfig {
+        window: window.filter(|_| windowed),
+        rotated: unrotated == 0 || !(index + 1).is_multiple_of(unrotated),
+    };
+    Ok(windowed.into_iter().enumerate().map(layer).collect())
+}
+
+fn rope(keys: &Keys<'_>, head_dim: usize, trained: usize) -> Result<RopeConfig, ModelError> {
     let dims = keys
         .optional_size("rope.dimension_count", MAX_HEAD_DIM)?
         .unwrap_or(head_dim);
@@ -156,10 +255,18 @@ fn rope_dims(keys: &Keys<'_>, head_dim: usize) -> Result<usize, ModelError> {
             limit: format!("even and at most the head's length, {head_dim}"),
         });
     }
-    Ok(dims)
+    Ok(RopeConfig {
+        theta: keys.positive("rope.freq_base")?.unwrap_or(10_000.0),
+        dims,
+        scaling: rope_scaling(keys)?,
+        magnitude: keys.positive("rope.scaling.attn_factor")?.unwrap_or(1.0),
+        original_context: keys
+            .optional_size("rope.scaling.original_context_length", MAX_CONTEXT)?
+            .unwrap_or(trained),
+    })
 }
 
-fn rope_linear_factor(keys: &Keys<'_>) -> Result<f32, ModelError> {
+fn rope_scaling(keys: &Keys<'_>) -> Result<RopeScaling, ModelError> {
     let key = keys.key("rope.scaling.type");
     // Older files carry the linear factor alone.
     let factor = match keys.positive("rope.scaling.factor")? {
@@ -167,85 +274,43 @@ fn rope_linear_factor(keys: &Keys<'_>) -> Result<f32, ModelError> {
         None => keys.positive("rope.scale_linear")?,
     };
     match keys.metadata.str(&key)? {
-        None | Some("linear") => Ok(factor.unwrap_or(1.0)),
-        Some("none") => Ok(1.0),
+        None | Some("linear") => Ok(RopeScaling::Linear(factor.unwrap_or(1.0))),
+        // The factors of "longrope" are tensors, and they say all there is.
+        Some("none" | "longrope") => Ok(RopeScaling::Linear(1.0)),
+        Some("yarn") => Ok(RopeScaling::Yarn {
+            factor: factor.ok_or_else(|| missing(&keys.key("rope.scaling.factor")))?,
+            mixed: keys
+                .positive("rope.scaling.yarn_ext_factor")?
+                .unwrap_or(1.0),
+            magnitude: keys.positive("rope.scaling.yarn_attn_factor")?,
+            beta_fast: keys
+                .positive("rope.scaling.yarn_beta_fast")?
+                .unwrap_or(32.0),
+            beta_slow: keys.positive("rope.scaling.yarn_beta_slow")?.unwrap_or(1.0),
+        }),
         Some(other) => Err(ModelError::UnsupportedFeature {
             key,
             value: format!("{other:?}"),
-            supported: "\"none\", \"linear\"",
+            supported: "\"none\", \"linear\", \"yarn\", \"longrope\"",
         }),
     }
 }
 
-/// Metadata under the architecture's prefix, checked on the way out.
-struct Keys<'a> {
-    metadata: &'a Metadata,
-    prefix: &'static str,
-}
-
-impl Keys<'_> {
-    fn key(&self, name: &str) -> String {
-        format!("{}.{name}", self.prefix)
-    }
-
-    fn size(&self, name: &str, max: u32) -> Result<usize, ModelError> {
-        self.optional_size(name, max)?
-            .ok_or_else(|| missing(&self.key(name)))
-    }
-
-    fn optional_size(&self, name: &str, max: u32) -> Result<Option<usize>, ModelError> {
-        let key = self.key(name);
-        let Some(value) = self.metadata.u32(&key)? else {
-            return Ok(None);
-        };
-        if value == 0 || value > max {
-            return Err(ModelError::Hyperparameter {
-                key,
-                value: value.to_string(),
-                limit: format!("between 1 and {max}"),
-            });
-        }
-        Ok(Some(value as usize))
-    }
-
-    fn positive(&self, name: &str) -> Result<Option<f32>, ModelError> {
-        let key = self.key(name);
-        let Some(value) = self.metadata.f32(&key)? else {
-            return Ok(None);
-        };
-        if !value.is_finite() || value <= 0.0 {
-            return Err(ModelError::Hyperparameter {
-                key,
-                value: value.to_string(),
-                limit: "a positive finite number".to_owned(),
-            });
-        }
-        Ok(Some(value))
-    }
-
-    fn divides(&self, name: &str, divisor: usize, dividend: usize) -> Result<(), ModelError> {
-        if dividend.is_multiple_of(divisor) {
-            return Ok(());
-        }
-        Err(ModelError::Hyperparameter {
-            key: self.key(name),
-            value: divisor.to_string(),
-            limit: format!("a divisor of {dividend}"),
-        })
-    }
-
-    /// Features that change the computation must be absent (or 0).
-    fn none_of(&self, names: &[&str]) -> Result<(), ModelError> {
-        for name in names {
-            let key = self.key(name);
-            if let Some(value) = self.metadata.u32(&key)?.filter(|&value| value != 0) {
-                return Err(ModelError::UnsupportedFeature {
-                    key,
-                    value: value.to_string(),
-                    supported: "0",
-                });
-            }
-        }
-        Ok(())
-    }
+/// Rotation of the layers with a window, where it differs from the others'.
+fn window_rope(
+    keys: &Keys<'_>,
+    architecture: &Architecture,
+    rope: &RopeConfig,
+) -> Result<Option<RopeConfig>, ModelError> {
+    let theta = match architecture.window_rope {
+        WindowRope::Same => return Ok(None),
+        WindowRope::Unscaled => rope.theta,
+        WindowRope::Base(theta) => theta,
+    };
+    Ok(Some(RopeConfig {
+        theta: keys.positive("rope.freq_base_swa")?.unwrap_or(theta),
+        scaling: RopeScaling::Linear(1.0),
+        magnitude: 1.0,
+        ..rope.clone()
+    }))
 }

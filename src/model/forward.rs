@@ -3,7 +3,8 @@
 use super::config::Config;
 use super::weights::Weights;
 use crate::backend::ops::{
-    Attention, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, OutResidual, QkRopeAppend,
+    Attention, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, NormSpan, OutResidual,
+    QkRopeAppend,
 };
 use crate::backend::{Backend, BackendError, Outputs, Slot, VectorId};
 
@@ -23,22 +24,14 @@ pub fn forward<B: Backend>(
         eps: config.rms_norm_eps,
     };
     let heads = config.heads;
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a head's length is far below 2^24"
-    )]
-    let scale = 1.0 / (heads.head_dim as f32).sqrt();
-
-    backend.embed(
-        &Embed {
-            table: weights.embedding,
-            scale: 1.0,
-        },
-        Slot::Residual,
-    )?; // [T, C]
+    let embed = Embed {
+        table: weights.embedding,
+        scale: config.embedding_scale,
+    };
+    backend.embed(&embed, Slot::Residual)?; // [T, C]
     for (index, layer) in weights.layers.iter().enumerate() {
         let qkv = NormQkv {
-            norm: norm(layer.attn_norm),
+            norm: layer.attn_norm.map(norm),
             qkv: layer.qkv,
             bias: layer.qkv_bias,
         };
@@ -46,34 +39,37 @@ pub fn forward<B: Backend>(
         let append = QkRopeAppend {
             layer: index,
             heads,
-            rope: Some(weights.rope),
-            q_norm: None,
-            k_norm: None,
+            rope: layer.rope,
+            q_norm: layer.q_norm.map(norm),
+            k_norm: layer.k_norm.map(norm),
+            norm_span: config.architecture.qk_norm.unwrap_or(NormSpan::Head),
         };
         backend.qk_rope_append(Slot::Qkv, &append)?; // [T, (H + 2 G) D], KV cache
         let attention = Attention {
             layer: index,
             heads,
-            scale,
-            window: None,
-            soft_cap: None,
+            scale: config.attention_scale,
+            window: config.layers[index].window,
+            soft_cap: config.attention_cap,
         };
         backend.attention(Slot::Qkv, &attention, Slot::Attended)?; // -> [T, H D]
         let out = OutResidual {
             out: layer.attn_output,
-            bias: None,
-            post_norm: None,
+            bias: layer.attn_output_bias,
+            post_norm: layer.attn_post_norm.map(norm),
+            scale: config.residual_scale,
         };
         backend.out_residual(Slot::Attended, &out, Slot::Residual)?; // [T, H D] -> [T, C]
         let gate_up = NormGateUpAct {
-            norm: norm(layer.ffn_norm),
+            norm: layer.ffn_norm.map(norm),
             gate_up: layer.gate_up,
             activation: config.architecture.activation,
         };
         backend.norm_gate_up_act(Slot::Residual, &gate_up, Slot::Activated)?; // -> [T, F]
         let down = DownResidual {
             down: layer.ffn_down,
-            post_norm: None,
+            post_norm: layer.ffn_post_norm.map(norm),
+            scale: config.residual_scale,
         };
         backend.down_residual(Slot::Activated, &down, Slot::Residual)?; // [T, F] -> [T, C]
     }
@@ -81,7 +77,8 @@ pub fn forward<B: Backend>(
         let head = LmHead {
             norm: norm(weights.output_norm),
             head: weights.head,
-            soft_cap: None,
+            scale: config.logit_scale,
+            soft_cap: config.logit_cap,
         };
         backend.lm_head(Slot::Residual, &head, Slot::Logits)?; // [T, C] -> [1 or T, V]
     }

@@ -8,11 +8,13 @@ mod architecture;
 mod config;
 mod error;
 mod forward;
+mod keys;
 mod rope;
 mod weights;
 
-pub use architecture::Architecture;
-pub use config::Config;
+pub use architecture::{Architecture, Bias, WindowRope};
+pub use config::{Config, LayerConfig};
 pub use error::ModelError;
 pub use forward::forward;
+pub use rope::{RopeConfig, RopeScaling};
 pub use weights::{LayerWeights, WeightLoader, Weights};

@@ -7,9 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::architecture::Bias;
 use super::config::Config;
 use super::error::ModelError;
-use super::rope::rope_spec;
+use super::rope::{self, rope_spec};
+use crate::backend::ops::NormSpan;
 use crate::backend::{Backend, MatrixId, MatrixSpec, ModelShape, PartSpec, RopeId, VectorId};
 use crate::gguf::{Header, TensorInfo};
 use crate::quant::dequantize;
@@ -17,20 +19,32 @@ use crate::quant::dequantize;
 /// Backend tensors of one layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerWeights {
-    /// `[C]`.
-    pub attn_norm: VectorId,
+    /// `[C]`, before attention.
+    pub attn_norm: Option<VectorId>,
     /// `[(H + 2 G) D, C]`.
     pub qkv: MatrixId,
     /// `[(H + 2 G) D]`.
     pub qkv_bias: Option<VectorId>,
+    /// `[D]`, or `[H D]` where the norm goes over all heads.
+    pub q_norm: Option<VectorId>,
+    /// `[D]` or `[G D]`.
+    pub k_norm: Option<VectorId>,
     /// `[C, H D]`.
     pub attn_output: MatrixId,
     /// `[C]`.
-    pub ffn_norm: VectorId,
+    pub attn_output_bias: Option<VectorId>,
+    /// `[C]`, after attention.
+    pub attn_post_norm: Option<VectorId>,
+    /// `[C]`, before the feed-forward part.
+    pub ffn_norm: Option<VectorId>,
     /// `[2 F, C]`.
     pub gate_up: MatrixId,
     /// `[C, F]`.
     pub ffn_down: MatrixId,
+    /// `[C]`, after the feed-forward part.
+    pub ffn_post_norm: Option<VectorId>,
+    /// Rotary frequencies; `None` where the layer has no rotation.
+    pub rope: Option<RopeId>,
 }
 
 /// Backend tensors of a model.
@@ -44,8 +58,6 @@ pub struct Weights {
     pub output_norm: VectorId,
     /// `[V, C]`; the embedding itself where the output is tied to it.
     pub head: MatrixId,
-    /// Rotary frequencies of every layer.
-    pub rope: RopeId,
 }
 
 /// Matrices of a layer while rows arrive.
@@ -97,9 +109,11 @@ impl WeightLoader {
         };
         let embedding = declared.matrix(c, &[("token_embd.weight".to_owned(), v)])?;
         declared.vector("output_norm.weight", c, true);
-        declared.vector("rope_freqs.weight", config.rope_dims / 2, false);
+        for name in [rope::FREQS, rope::LONG, rope::SHORT] {
+            declared.vector(name, config.rope.dims / 2, false);
+        }
         let mut layers = Vec::new();
-        for index in 0..config.num_layers {
+        for index in 0..config.layers.len() {
             layers.push(declared.layer(config, index)?);
         }
         let expected = declared.expected;
@@ -203,12 +217,15 @@ impl WeightLoader {
         self.parameters
     }
 
-    /// Completes the model; `max_rows` and `block_tokens` size the backend's arena.
+    /// Completes the model; `max_rows` and `block_tokens` size the backend's arena, and
+    /// `context_length`, the positions that the cache will hold, decides between long and
+    /// short rotary factors.
     ///
     /// # Errors
     /// [`ModelError::MissingTensor`], or the backend's.
     pub fn finish<B: Backend>(
         mut self,
+        context_length: usize,
         max_rows: usize,
         block_tokens: usize,
         backend: &mut B,
@@ -220,25 +237,15 @@ impl WeightLoader {
         if let Some((name, _)) = missing {
             return Err(ModelError::MissingTensor { name: name.clone() });
         }
-        let factors = self.vectors.remove("rope_freqs.weight");
-        check_rope_factors(factors.as_deref())?;
-        let rope = backend.create_rope(&rope_spec(&self.config, factors.as_deref()))?;
+        let ropes = self.ropes(context_length, backend)?;
         let output_norm = self.vector("output_norm.weight", backend)?;
         let mut layers = Vec::with_capacity(self.layers.len());
         for (index, matrices) in std::mem::take(&mut self.layers).into_iter().enumerate() {
-            layers.push(LayerWeights {
-                attn_norm: self.vector(&format!("blk.{index}.attn_norm.weight"), backend)?,
-                qkv: matrices.qkv,
-                qkv_bias: self.qkv_bias(index, backend)?,
-                attn_output: matrices.attn_output,
-                ffn_norm: self.vector(&format!("blk.{index}.ffn_norm.weight"), backend)?,
-                gate_up: matrices.gate_up,
-                ffn_down: matrices.ffn_down,
-            });
+            layers.push(self.layer(index, &matrices, ropes, backend)?);
         }
         let config = &self.config;
         backend.prepare(&ModelShape {
-            num_layers: config.num_layers,
+            num_layers: config.layers.len(),
             hidden_size: config.hidden_size,
             intermediate_size: config.intermediate_size,
             vocab_size: config.vocab_size,
@@ -251,7 +258,82 @@ impl WeightLoader {
             layers,
             output_norm,
             head: self.head.unwrap_or(self.embedding),
-            rope,
+        })
+    }
+
+    /// Rotations of layers without and with a window.
+    fn ropes<B: Backend>(
+        &mut self,
+        context_length: usize,
+        backend: &mut B,
+    ) -> Result<[RopeId; 2], ModelError> {
+        let by_context = rope::factors_name(&self.config, context_length);
+        let name = [rope::FREQS, by_context]
+            .into_iter()
+            .find(|&name| self.vectors.contains_key(name));
+        if name.is_none()
+            && let Some(other) = [rope::LONG, rope::SHORT]
+                .into_iter()
+                .find(|&name| self.vectors.contains_key(name))
+        {
+            // One without the other: which factors this context needs is not known.
+            let name = if other == rope::LONG {
+                rope::SHORT
+            } else {
+                rope::LONG
+            };
+            return Err(ModelError::MissingTensor {
+                name: name.to_owned(),
+            });
+        }
+        let factors = name.and_then(|name| self.vectors.remove(name));
+        if let (Some(name), Some(factors)) = (name, &factors) {
+            check_rope_factors(name, factors)?;
+        }
+        let config = &self.config;
+        let kind = config.architecture.rope_kind;
+        let all = backend.create_rope(&rope_spec(kind, &config.rope, factors.as_deref()))?;
+        let windowed = match &config.window_rope {
+            Some(rope) => backend.create_rope(&rope_spec(kind, rope, None))?,
+            None => all,
+        };
+        Ok([all, windowed])
+    }
+
+    fn layer<B: Backend>(
+        &mut self,
+        index: usize,
+        matrices: &LayerMatrices,
+        [all, windowed]: [RopeId; 2],
+        backend: &mut B,
+    ) -> Result<LayerWeights, ModelError> {
+        let layer = self.config.layers[index];
+        let rope = if layer.window.is_some() {
+            windowed
+        } else {
+            all
+        };
+        let qkv_bias = self.qkv_bias(index, backend)?;
+        let mut vector = |name: &str| {
+            let values = self.vectors.remove(&format!("blk.{index}.{name}"));
+            values
+                .map(|values| backend.create_vector(&values))
+                .transpose()
+        };
+        Ok(LayerWeights {
+            attn_norm: vector("attn_norm.weight")?,
+            qkv: matrices.qkv,
+            qkv_bias,
+            q_norm: vector("attn_q_norm.weight")?,
+            k_norm: vector("attn_k_norm.weight")?,
+            attn_output: matrices.attn_output,
+            attn_output_bias: vector("attn_output.bias")?,
+            attn_post_norm: vector("post_attention_norm.weight")?,
+            ffn_norm: vector("ffn_norm.weight")?,
+            gate_up: matrices.gate_up,
+            ffn_down: matrices.ffn_down,
+            ffn_post_norm: vector("post_ffw_norm.weight")?,
+            rope: layer.rotated.then_some(rope),
         })
     }
 
@@ -288,15 +370,15 @@ impl WeightLoader {
 }
 
 /// A factor divides a frequency: zero would make it infinite.
-fn check_rope_factors(factors: Option<&[f32]>) -> Result<(), ModelError> {
-    let wrong = factors.and_then(|f| f.iter().position(|&x| x <= 0.0).map(|i| (i, f[i])));
-    wrong.map_or(Ok(()), |(index, value)| {
-        Err(ModelError::NotFinite {
-            name: "rope_freqs.weight".to_owned(),
+fn check_rope_factors(name: &str, factors: &[f32]) -> Result<(), ModelError> {
+    match factors.iter().position(|&x| x <= 0.0) {
+        None => Ok(()),
+        Some(index) => Err(ModelError::NotFinite {
+            name: name.to_owned(),
             index,
-            value,
-        })
-    })
+            value: factors[index],
+        }),
+    }
 }
 
 /// Tensors declared so far, beside the backend that makes them.
@@ -310,23 +392,56 @@ impl<B: Backend> Declared<'_, B> {
         let (c, f) = (config.hidden_size, config.intermediate_size);
         let (q, kv) = (config.heads.query_len(), config.heads.kv_len());
         let name = |tensor: &str| format!("blk.{index}.{tensor}");
-        self.vector(&name("attn_norm.weight"), c, true);
-        self.vector(&name("ffn_norm.weight"), c, true);
-        self.vector(&name("attn_q.bias"), q, false);
-        self.vector(&name("attn_k.bias"), kv, false);
-        self.vector(&name("attn_v.bias"), kv, false);
-        let qkv = [
-            (name("attn_q.weight"), q),
-            (name("attn_k.weight"), kv),
-            (name("attn_v.weight"), kv),
-        ];
-        let gate_up = [(name("ffn_gate.weight"), f), (name("ffn_up.weight"), f)];
+        self.layer_vectors(config, &name);
+        let stacked = config.architecture.stacked;
+        let qkv = if stacked {
+            vec![(name("attn_qkv.weight"), q + 2 * kv)]
+        } else {
+            vec![
+                (name("attn_q.weight"), q),
+                (name("attn_k.weight"), kv),
+                (name("attn_v.weight"), kv),
+            ]
+        };
+        let gate_up = if stacked {
+            vec![(name("ffn_up.weight"), 2 * f)]
+        } else {
+            vec![(name("ffn_gate.weight"), f), (name("ffn_up.weight"), f)]
+        };
         Ok(LayerMatrices {
             qkv: self.matrix(c, &qkv)?,
             attn_output: self.matrix(q, &[(name("attn_output.weight"), c)])?,
             gate_up: self.matrix(c, &gate_up)?,
             ffn_down: self.matrix(f, &[(name("ffn_down.weight"), c)])?,
         })
+    }
+
+    fn layer_vectors(&mut self, config: &Config, name: &impl Fn(&str) -> String) {
+        let (architecture, heads, c) = (&config.architecture, &config.heads, config.hidden_size);
+        if architecture.pre_norms {
+            self.vector(&name("attn_norm.weight"), c, true);
+            self.vector(&name("ffn_norm.weight"), c, true);
+        }
+        if architecture.post_norms {
+            self.vector(&name("post_attention_norm.weight"), c, true);
+            self.vector(&name("post_ffw_norm.weight"), c, true);
+        }
+        if let Some(span) = architecture.qk_norm {
+            let [q, k] = match span {
+                NormSpan::Head => [heads.head_dim; 2],
+                NormSpan::Row => [heads.query_len(), heads.kv_len()],
+            };
+            self.vector(&name("attn_q_norm.weight"), q, true);
+            self.vector(&name("attn_k_norm.weight"), k, true);
+        }
+        if architecture.bias != Bias::Never {
+            self.vector(&name("attn_q.bias"), heads.query_len(), false);
+            self.vector(&name("attn_k.bias"), heads.kv_len(), false);
+            self.vector(&name("attn_v.bias"), heads.kv_len(), false);
+        }
+        if architecture.bias == Bias::QkvOutput {
+            self.vector(&name("attn_output.bias"), c, false);
+        }
     }
 
     fn matrix(&mut self, cols: usize, parts: &[(String, usize)]) -> Result<MatrixId, ModelError> {

@@ -100,7 +100,7 @@ impl<B: Backend> Loader<B> {
             parameters: loader.parameters(),
             context_length,
         };
-        let weights = loader.finish(MAX_ROWS, BLOCK_TOKENS, &mut backend)?;
+        let weights = loader.finish(context_length, MAX_ROWS, BLOCK_TOKENS, &mut backend)?;
         Ok(Session {
             backend,
             config,

@@ -4,7 +4,7 @@ use pollster::block_on;
 use tokenbrook::backend::cpu::{CpuBackend, Precision};
 use tokenbrook::backend::ops::{
     Activation, Attention, DownResidual, Embed, HeadShape, LmHead, Norm, NormGateUpAct, NormQkv,
-    OutResidual, QkRopeAppend,
+    NormSpan, OutResidual, QkRopeAppend,
 };
 use tokenbrook::backend::reference::ReferenceBackend;
 use tokenbrook::backend::{
@@ -118,7 +118,7 @@ fn run<B: Backend>(mut b: B, kind: RopeKind, activation: Activation) -> Vec<f32>
     b.norm_qkv(
         Slot::Residual,
         &NormQkv {
-            norm,
+            norm: Some(norm),
             qkv,
             bias: None,
         },
@@ -131,6 +131,7 @@ fn run<B: Backend>(mut b: B, kind: RopeKind, activation: Activation) -> Vec<f32>
         rope,
         q_norm: None,
         k_norm: None,
+        norm_span: NormSpan::Head,
     };
     b.qk_rope_append(Slot::Qkv, &append).unwrap();
     let attention = Attention {
@@ -145,11 +146,12 @@ fn run<B: Backend>(mut b: B, kind: RopeKind, activation: Activation) -> Vec<f32>
         out,
         bias: None,
         post_norm: None,
+        scale: 1.0,
     };
     b.out_residual(Slot::Attended, &out_residual, Slot::Residual)
         .unwrap();
     let gate_up = NormGateUpAct {
-        norm,
+        norm: Some(norm),
         gate_up,
         activation,
     };
@@ -158,6 +160,7 @@ fn run<B: Backend>(mut b: B, kind: RopeKind, activation: Activation) -> Vec<f32>
     let down = DownResidual {
         down: out,
         post_norm: None,
+        scale: 1.0,
     };
     b.down_residual(Slot::Activated, &down, Slot::Residual)
         .unwrap();
@@ -166,6 +169,7 @@ fn run<B: Backend>(mut b: B, kind: RopeKind, activation: Activation) -> Vec<f32>
         &LmHead {
             norm,
             head,
+            scale: 1.0,
             soft_cap: None,
         },
         Slot::Logits,

@@ -5,7 +5,7 @@ use candle_core::{Device, Tensor};
 use pollster::block_on;
 use tokenbrook::backend::ops::{
     Activation, Attention, DownResidual, Embed, HeadShape, LmHead, Norm, NormGateUpAct, NormQkv,
-    OutResidual, QkRopeAppend,
+    NormSpan, OutResidual, QkRopeAppend,
 };
 use tokenbrook::backend::{
     Backend, BackendError, BlockId, MatrixId, MatrixSpec, ModelShape, Outputs, PartSpec, Recording,
@@ -219,7 +219,7 @@ impl<B: Backend> Loaded<B> {
         for (i, layer) in self.layers.iter().enumerate() {
             let heads = tiny.heads;
             let qkv = NormQkv {
-                norm: layer.norms[0],
+                norm: Some(layer.norms[0]),
                 qkv: layer.qkv,
                 bias: layer.bias,
             };
@@ -231,6 +231,7 @@ impl<B: Backend> Loaded<B> {
                 rope: self.rope,
                 q_norm,
                 k_norm,
+                norm_span: NormSpan::Head,
             };
             b.qk_rope_append(Slot::Qkv, &append)?;
             let attention = Attention {
@@ -246,11 +247,12 @@ impl<B: Backend> Loaded<B> {
                 out: layer.out,
                 bias: layer.out_bias,
                 post_norm: first,
+                scale: 1.0,
             };
             b.out_residual(Slot::Attended, &out, Slot::Residual)?;
             let (norm, gate_up) = (layer.norms[1], layer.gate_up);
             let gate_up = NormGateUpAct {
-                norm,
+                norm: Some(norm),
                 gate_up,
                 activation: tiny.activation,
             };
@@ -258,6 +260,7 @@ impl<B: Backend> Loaded<B> {
             let down = DownResidual {
                 down: layer.down,
                 post_norm: second,
+                scale: 1.0,
             };
             b.down_residual(Slot::Activated, &down, Slot::Residual)?;
         }
@@ -268,6 +271,7 @@ impl<B: Backend> Loaded<B> {
         LmHead {
             norm: self.norm,
             head: self.head,
+            scale: 1.0,
             soft_cap: self.tiny.logit_cap,
         }
     }

@@ -2,7 +2,7 @@
 
 use pollster::block_on;
 use tokenbrook::backend::cpu::{CpuBackend, Precision};
-use tokenbrook::backend::ops::{Attention, Embed, HeadShape, NormQkv, QkRopeAppend};
+use tokenbrook::backend::ops::{Attention, Embed, HeadShape, NormQkv, NormSpan, QkRopeAppend};
 use tokenbrook::backend::reference::ReferenceBackend;
 use tokenbrook::backend::{
     Backend, BackendError, BlockId, MatrixId, MatrixSpec, ModelShape, Outputs, PartSpec, RopeId,
@@ -440,7 +440,7 @@ fn rejects_arguments_that_do_not_fit_an_operation() {
         let mut norm = good.norm;
         norm.weight = short;
         let qkv = NormQkv {
-            norm,
+            norm: Some(norm),
             qkv: good.head,
             bias: None,
         };
@@ -448,13 +448,13 @@ fn rejects_arguments_that_do_not_fit_an_operation() {
         assert_eq!(got, ("norm", 96, 5));
         norm.weight = VectorId(99);
         let qkv = NormQkv {
-            norm,
+            norm: Some(norm),
             qkv: good.head,
             bias: None,
         };
         usage_of(b.norm_qkv(Slot::Residual, &qkv, Slot::Qkv));
         let qkv = NormQkv {
-            norm: good.norm,
+            norm: Some(good.norm),
             qkv: good.head,
             bias: None,
         };
@@ -467,6 +467,7 @@ fn rejects_arguments_that_do_not_fit_an_operation() {
             rope,
             q_norm: None,
             k_norm: None,
+            norm_span: NormSpan::Head,
         };
         let got = shape_of(b.qk_rope_append(Slot::Qkv, &append(0, heads, Some(long))));
         assert_eq!(got, ("pairs of the rope, at most", 16, 17));
@@ -519,6 +520,7 @@ fn rejects_reading_and_writing_one_slot() {
             out: square,
             bias: None,
             post_norm: None,
+            scale: 1.0,
         };
         let result = model
             .backend

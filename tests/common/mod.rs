@@ -12,17 +12,27 @@ use std::path::PathBuf;
 ///
 /// Panics where it is missing, so that a test without it fails rather than passes.
 pub(crate) fn default_model() -> PathBuf {
-    let path = std::env::var_os("TOKENBROOK_MODEL").map_or_else(
+    model("TOKENBROOK_MODEL", "SmolLM2-135M-Instruct.Q4_1.gguf")
+}
+
+/// Gemma 3 270M: `TOKENBROOK_GEMMA`, else where `cargo xtask setup` puts it; panics likewise.
+pub(crate) fn gemma_model() -> PathBuf {
+    model("TOKENBROOK_GEMMA", "gemma-3-270m.Q4_K_M.gguf")
+}
+
+fn model(variable: &str, name: &str) -> PathBuf {
+    let path = std::env::var_os(variable).map_or_else(
         || {
-            let home = std::env::var_os("HOME").expect("HOME is set, or TOKENBROOK_MODEL is");
+            let home =
+                std::env::var_os("HOME").unwrap_or_else(|| panic!("HOME is set, or {variable} is"));
             let models = PathBuf::from(home).join(".cache/tokenbrook/models");
-            models.join("SmolLM2-135M-Instruct.Q4_1.gguf")
+            models.join(name)
         },
         PathBuf::from,
     );
     assert!(
         path.is_file(),
-        "the default model is not at {}: run `cargo xtask setup`, or set TOKENBROOK_MODEL",
+        "a model is not at {}: run `cargo xtask setup`, or set {variable}",
         path.display()
     );
     path

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 
-use tokenbrook::backend::{Backend, Outputs, Recording, SequenceStep, Step, TokenSource};
+use tokenbrook::backend::{Backend, BlockId, Outputs, Recording, SequenceStep, Step, TokenSource};
 use tokenbrook::gguf::{Header, Reader, Sink, TensorInfo};
 use tokenbrook::measure::Clock;
 use tokenbrook::model::{Config, ModelError, WeightLoader, Weights, forward};
@@ -139,8 +139,18 @@ impl<B: Backend> Sink for BareSink<B> {
 }
 
 impl<B: Backend> BareModel<B> {
-    /// Loads one file's bytes.
+    /// Loads one file's bytes, for as many positions as the model was trained for.
     pub(crate) fn load(backend: B, bytes: &[u8], max_rows: usize, block_tokens: usize) -> Self {
+        Self::load_for(backend, bytes, None, [max_rows, block_tokens])
+    }
+
+    /// Loads one file's bytes for a context of this length.
+    pub(crate) fn load_for(
+        backend: B,
+        bytes: &[u8],
+        context_length: Option<usize>,
+        [max_rows, block_tokens]: [usize; 2],
+    ) -> Self {
         let mut sink = BareSink {
             backend,
             parts: None,
@@ -151,7 +161,12 @@ impl<B: Backend> BareModel<B> {
         let BareSink { mut backend, parts } = sink;
         let (config, loader) = parts.expect("the file has a header");
         let weights = loader
-            .finish(max_rows, block_tokens, &mut backend)
+            .finish(
+                context_length.unwrap_or(config.context_length),
+                max_rows,
+                block_tokens,
+                &mut backend,
+            )
             .expect("the model is complete");
         Self {
             backend,
@@ -161,11 +176,17 @@ impl<B: Backend> BareModel<B> {
     }
 
     /// Logits of the last of `ids`, which follow `position` cached ones.
-    pub(crate) fn logits(
+    pub(crate) fn logits(&mut self, ids: &[u32], position: usize, blocks: &[BlockId]) -> Vec<f32> {
+        self.pass(ids, position, blocks, Outputs::LastRow)
+    }
+
+    /// Logits of the rows that `outputs` names.
+    pub(crate) fn pass(
         &mut self,
         ids: &[u32],
         position: usize,
-        blocks: &[tokenbrook::backend::BlockId],
+        blocks: &[BlockId],
+        outputs: Outputs,
     ) -> Vec<f32> {
         let sequence = SequenceStep {
             rows: ids.len(),
@@ -175,16 +196,11 @@ impl<B: Backend> BareModel<B> {
         let step = Step {
             tokens: TokenSource::Ids(ids),
             sequences: &[sequence],
-            outputs: Outputs::LastRow,
+            outputs,
         };
         if self.backend.begin(&step).expect("the step is valid") == Recording::Needed {
-            forward(
-                &self.config,
-                &self.weights,
-                &mut self.backend,
-                Outputs::LastRow,
-            )
-            .expect("the pass runs");
+            forward(&self.config, &self.weights, &mut self.backend, outputs)
+                .expect("the pass runs");
         }
         pollster::block_on(self.backend.submit()).expect("the pass runs");
         pollster::block_on(self.backend.read_logits())

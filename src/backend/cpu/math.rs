@@ -80,6 +80,13 @@ pub(super) fn add(y: &mut [f32], x: &[f32]) {
     }
 }
 
+/// `x[k] *= a`; a factor of 1 costs nothing.
+pub(super) fn scale(x: &mut [f32], a: f32) {
+    if a != 1.0 {
+        x.iter_mut().for_each(|x| *x *= a);
+    }
+}
+
 /// RMS norm of `x` into `out`; see [`Norm`](crate::backend::ops::Norm).
 pub(super) fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
     let factor = norm_factor(x, eps);

@@ -12,8 +12,8 @@ mod rope;
 use super::ledger::Ledger;
 use super::memory::{allocate, bytes_of};
 use super::ops::{
-    Activation, Attention, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, OutResidual,
-    QkRopeAppend,
+    Activation, Attention, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, NormSpan,
+    OutResidual, QkRopeAppend,
 };
 use super::{
     Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Recording,
@@ -81,10 +81,11 @@ impl CpuBackend {
         self.precision
     }
 
-    /// `matrix` times the norm of the last `rows` of the pass's rows of `x`, into `out`.
+    /// `matrix` times the norm (if there is one) of the last `rows` of the pass's rows of `x`,
+    /// into `out`.
     fn project_normed(
         &mut self,
-        (norm, matrix): (&Norm, MatrixId),
+        (norm, matrix): (Option<&Norm>, MatrixId),
         x: Slot,
         rows: usize,
         out: Target,
@@ -93,9 +94,15 @@ impl CpuBackend {
         let width = slots.width(x);
         let all = self.ledger.step.rows();
         let x = &slots.rows(x, all)[(all - rows) * width..];
-        let weight = self.ledger.vectors.get(norm.weight);
-        for (x, normed) in x.chunks(width).zip(scratch.normed.chunks_mut(width)) {
-            math::rms_norm(x, weight, norm.eps, normed);
+        let normed = &mut scratch.normed[..rows * width];
+        match norm {
+            Some(norm) => {
+                let weight = self.ledger.vectors.get(norm.weight);
+                for (x, normed) in x.chunks(width).zip(normed.chunks_mut(width)) {
+                    math::rms_norm(x, weight, norm.eps, normed);
+                }
+            }
+            None => normed.copy_from_slice(x),
         }
         let matrix = &self.matrices[matrix.0];
         let out = match out {
@@ -111,13 +118,13 @@ impl CpuBackend {
         )
     }
 
-    /// `residual[t] += post_norm(w x[t] + bias)` for every row.
+    /// `residual[t] += scale post_norm(w x[t] + bias)` for every row.
     fn add_projection(
         &mut self,
         op: &'static str,
         (x, matrix, residual): (Slot, MatrixId, Slot),
         bias: Option<VectorId>,
-        post_norm: Option<Norm>,
+        (post_norm, scale): (Option<Norm>, f32),
     ) -> Result<(), BackendError> {
         let rows = self.ledger.step.rows();
         let width = self.ledger.slots.width(residual);
@@ -133,7 +140,7 @@ impl CpuBackend {
             if let Some(norm) = post_norm {
                 math::rms_norm_in_place(y, vectors.get(norm.weight), norm.eps);
             }
-            math::add(residual, y);
+            math::add_scaled(residual, scale, y);
         }
         Ok(())
     }
@@ -151,10 +158,16 @@ impl CpuBackend {
             let (queries, rest) = row.split_at_mut(heads.query_len());
             let keys = &mut rest[..heads.kv_len()];
             for (part, norm) in [(queries, op.q_norm), (keys, op.k_norm)] {
-                for head in part.chunks_mut(heads.head_dim) {
-                    if let Some(norm) = norm {
-                        math::rms_norm_in_place(head, vectors.get(norm.weight), norm.eps);
+                if let Some(norm) = norm {
+                    let span = match op.norm_span {
+                        NormSpan::Head => heads.head_dim,
+                        NormSpan::Row => part.len(),
+                    };
+                    for span in part.chunks_mut(span) {
+                        math::rms_norm_in_place(span, vectors.get(norm.weight), norm.eps);
                     }
+                }
+                for head in part.chunks_mut(heads.head_dim) {
                     if let Some((spec, table)) = rope {
                         table.rotate(spec.kind, t, head);
                     }
@@ -309,7 +322,7 @@ impl Backend for CpuBackend {
 
     fn norm_qkv(&mut self, x: Slot, op: &NormQkv, out: Slot) -> Result<(), BackendError> {
         let rows = self.ledger.check_norm_qkv(x, op, out)?;
-        self.project_normed((&op.norm, op.qkv), x, rows, Target::Slot(out))?;
+        self.project_normed((op.norm.as_ref(), op.qkv), x, rows, Target::Slot(out))?;
         if let Some(bias) = op.bias {
             let bias = self.ledger.vectors.get(bias);
             for row in self.ledger.slots.rows_mut(out, rows).chunks_mut(bias.len()) {
@@ -351,7 +364,8 @@ impl Backend for CpuBackend {
         residual: Slot,
     ) -> Result<(), BackendError> {
         self.ledger.check_out_residual(x, op, residual)?;
-        self.add_projection("out_residual", (x, op.out, residual), op.bias, op.post_norm)
+        let after = (op.post_norm, op.scale);
+        self.add_projection("out_residual", (x, op.out, residual), op.bias, after)
     }
 
     fn norm_gate_up_act(
@@ -362,7 +376,8 @@ impl Backend for CpuBackend {
     ) -> Result<(), BackendError> {
         let rows = self.ledger.check_norm_gate_up_act(x, op, out)?;
         let width = self.ledger.slots.width(out);
-        self.project_normed((&op.norm, op.gate_up), x, rows, Target::Scratch(2 * width))?;
+        let projection = (op.norm.as_ref(), op.gate_up);
+        self.project_normed(projection, x, rows, Target::Scratch(2 * width))?;
         let out = self.ledger.slots.rows_mut(out, rows).chunks_mut(width);
         for (gate_up, out) in self.scratch.projected.chunks(2 * width).zip(out) {
             let (gate, up) = gate_up.split_at(width);
@@ -381,7 +396,8 @@ impl Backend for CpuBackend {
         residual: Slot,
     ) -> Result<(), BackendError> {
         self.ledger.check_down_residual(x, op, residual)?;
-        self.add_projection("down_residual", (x, op.down, residual), None, op.post_norm)
+        let after = (op.post_norm, op.scale);
+        self.add_projection("down_residual", (x, op.down, residual), None, after)
     }
 
     fn lm_head(&mut self, x: Slot, op: &LmHead, out: Slot) -> Result<(), BackendError> {
@@ -389,8 +405,10 @@ impl Backend for CpuBackend {
         if rows == 0 {
             return Ok(());
         }
-        self.project_normed((&op.norm, op.head), x, rows, Target::Slot(out))?;
-        math::soft_cap(op.soft_cap, self.ledger.slots.rows_mut(out, rows));
+        self.project_normed((Some(&op.norm), op.head), x, rows, Target::Slot(out))?;
+        let logits = self.ledger.slots.rows_mut(out, rows);
+        math::scale(logits, op.scale);
+        math::soft_cap(op.soft_cap, logits);
         Ok(())
     }
 

@@ -2,8 +2,8 @@
 
 use super::{Ledger, expect, usage};
 use crate::backend::ops::{
-    Attention, DownResidual, Embed, HeadShape, LmHead, Norm, NormGateUpAct, NormQkv, OutResidual,
-    QkRopeAppend,
+    Attention, DownResidual, Embed, HeadShape, LmHead, Norm, NormGateUpAct, NormQkv, NormSpan,
+    OutResidual, QkRopeAppend,
 };
 use crate::backend::{BackendError, MatrixId, ModelShape, Slot, VectorId};
 
@@ -30,7 +30,7 @@ impl Ledger {
         let shape = self.recording(OP)?;
         let (hidden, width) = (shape.hidden_size, shape.heads.qkv_len());
         self.check_slot(OP, "x", x, hidden)?;
-        self.check_vector(OP, "norm", Some(op.norm.weight), hidden)?;
+        self.check_vector(OP, "norm", weight(op.norm), hidden)?;
         self.check_matrix(OP, "qkv", op.qkv, [width, hidden])?;
         self.check_vector(OP, "bias", op.bias, width)?;
         self.check_slot(OP, "out", out, width)
@@ -45,8 +45,12 @@ impl Ledger {
         let shape = self.recording(OP)?;
         check_layer(OP, shape, op.layer, &op.heads)?;
         let head_dim = op.heads.head_dim;
-        self.check_vector(OP, "q_norm", weight(op.q_norm), head_dim)?;
-        self.check_vector(OP, "k_norm", weight(op.k_norm), head_dim)?;
+        let [q, k] = match op.norm_span {
+            NormSpan::Head => [head_dim; 2],
+            NormSpan::Row => [op.heads.query_len(), op.heads.kv_len()],
+        };
+        self.check_vector(OP, "q_norm", weight(op.q_norm), q)?;
+        self.check_vector(OP, "k_norm", weight(op.k_norm), k)?;
         if let Some(rope) = op.rope {
             let pairs = self.rope(OP, rope)?.frequencies.len();
             if pairs > head_dim / 2 {
@@ -98,7 +102,7 @@ impl Ledger {
         let shape = self.recording(OP)?;
         let (hidden, width) = (shape.hidden_size, shape.intermediate_size);
         self.check_slot(OP, "x", x, hidden)?;
-        self.check_vector(OP, "norm", Some(op.norm.weight), hidden)?;
+        self.check_vector(OP, "norm", weight(op.norm), hidden)?;
         self.check_matrix(OP, "gate_up", op.gate_up, [2 * width, hidden])?;
         self.check_slot(OP, "out", out, width)
     }

@@ -1,0 +1,168 @@
+//! Every architecture against `transformers`: tiny random models whose float32 logits lie in
+//! `data/architectures`, beside the script that makes them.
+//!
+//! Each prompt is longer than the model's window. On both backends the logits must be within
+//! 1e-3 of the reference, and their maxima the same, whether the prompt is one chunk, several
+//! of odd sizes, or one token at a time.
+
+mod common;
+
+use std::path::PathBuf;
+
+use common::model::{BareModel, greedy, run, session_from_bytes};
+use serde::Deserialize;
+use tokenbrook::backend::cpu::{CpuBackend, Precision};
+use tokenbrook::backend::reference::ReferenceBackend;
+use tokenbrook::backend::{Backend, Outputs};
+
+const TOLERANCE: f32 = 1e-3;
+
+/// Positions of a KV block: no divisor of any prompt, chunk or window.
+const BLOCK_TOKENS: usize = 19;
+
+const MAX_ROWS: usize = 320;
+
+#[derive(Deserialize)]
+struct Reference {
+    architecture: String,
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    context_length: usize,
+    ids: Vec<u32>,
+    /// Positions whose logits are given.
+    rows: Vec<usize>,
+    /// `[rows, V]`.
+    logits: Vec<Vec<f32>>,
+}
+
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data/architectures")
+        .join(name)
+}
+
+fn load(name: &str) -> (Vec<u8>, Reference) {
+    let file = std::fs::read(path(&format!("{name}.gguf"))).expect("the model reads");
+    let text = std::fs::read(path(&format!("{name}.json"))).expect("the reference reads");
+    (
+        file,
+        serde_json::from_slice(&text).expect("the reference is as described"),
+    )
+}
+
+/// Logits of all positions, `[ids, V]`, fed in chunks of these sizes, over and over.
+fn logits<B: Backend>(backend: B, file: &[u8], case: &Case, chunks: &[usize]) -> Vec<f32> {
+    let sizes = [MAX_ROWS, BLOCK_TOKENS];
+    let mut model = BareModel::load_for(backend, file, Some(case.context_length), sizes);
+    let blocks: Vec<_> = (0..case.ids.len().div_ceil(BLOCK_TOKENS))
+        .map(|_| model.backend.allocate_block().expect("memory for a block"))
+        .collect();
+    let mut chunks = chunks.iter().copied().cycle();
+    let (mut rest, mut all) = (&case.ids[..], Vec::new());
+    while !rest.is_empty() {
+        let position = case.ids.len() - rest.len();
+        let (chunk, after) = rest.split_at(chunks.next().unwrap_or(1).min(rest.len()));
+        all.extend(model.pass(chunk, position, &blocks, Outputs::AllRows));
+        rest = after;
+    }
+    all
+}
+
+fn arg_max(logits: &[f32]) -> usize {
+    let best = (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b]));
+    best.expect("a vocabulary")
+}
+
+/// Checks the rows that the reference has; returns the largest difference.
+fn compare(what: &str, case: &Case, got: &[f32]) -> f32 {
+    let mut worst = 0.0_f32;
+    for (&row, want) in case.rows.iter().zip(&case.logits) {
+        let got = &got[row * want.len()..(row + 1) * want.len()];
+        for (id, (got, want)) in got.iter().zip(want).enumerate() {
+            let difference = (got - want).abs();
+            assert!(
+                difference <= TOLERANCE,
+                "{what}, position {row}, id {id}: {got} instead of {want}"
+            );
+            worst = worst.max(difference);
+        }
+        assert_eq!(arg_max(got), arg_max(want), "{what}, position {row}");
+    }
+    worst
+}
+
+/// All ways to feed all prompts of one model through both backends.
+fn check(name: &str) {
+    let (file, reference) = load(name);
+    for case in &reference.cases {
+        let vocab = case.logits[0].len();
+        for chunks in [&[MAX_ROWS][..], &[5, 1, 11, 3], &[1]] {
+            let what = |backend| format!("{name} on {backend} in chunks of {chunks:?}");
+            let exact = logits(CpuBackend::new(Precision::Exact), &file, case, chunks);
+            let plain = logits(ReferenceBackend::new(), &file, case, chunks);
+            assert_eq!(exact.len(), case.ids.len() * vocab);
+            let worst = [
+                compare(&what("the CPU"), case, &exact),
+                compare(&what("the reference"), case, &plain),
+            ];
+            eprintln!("{}: {worst:?}", what("both"));
+        }
+    }
+    let case = &reference.cases[0];
+    let backend = CpuBackend::new(Precision::Exact);
+    let mut session =
+        session_from_bytes(backend, &file, Some(case.context_length)).expect("a session loads it");
+    assert_eq!(session.description().architecture, reference.architecture);
+    let first = run(&mut session, case.ids.clone(), greedy(1));
+    let last = case.logits.last().expect("the last position is there");
+    assert_eq!(
+        first[0].id as usize,
+        arg_max(last),
+        "{name}: the session's first token"
+    );
+}
+
+macro_rules! equals_transformers {
+    ($($test:ident: $name:literal,)*) => {
+        $(
+            #[test]
+            fn $test() {
+                check($name);
+            }
+        )*
+
+        /// Every fixture has its test.
+        #[test]
+        fn no_fixture_goes_untested() {
+            let tested = [$($name),*];
+            for entry in std::fs::read_dir(path("")).expect("the folder reads") {
+                let file = entry.expect("the entry reads").file_name();
+                let file = file.to_string_lossy();
+                if let Some(name) = file.strip_suffix(".gguf") {
+                    assert!(tested.contains(&name), "{name}");
+                }
+            }
+        }
+    };
+}
+
+equals_transformers! {
+    llama_with_linear_rope_scaling_biases_and_tied_output: "llama-linear",
+    llama_3_with_frequency_factors_and_one_kv_head: "llama3",
+    llama_with_yarn: "llama-yarn",
+    mistral_with_a_window_in_every_layer: "mistral",
+    qwen_2_with_biases_and_untied_output: "qwen2",
+    qwen_3_with_norms_of_queries_and_keys: "qwen3",
+    qwen_3_with_yarn: "qwen3-yarn",
+    gemma_2_with_soft_caps_and_alternating_windows: "gemma2",
+    gemma_3_with_two_rotary_bases: "gemma3",
+    phi_3_with_stacked_tensors_and_a_window: "phi3",
+    phi_3_with_long_and_short_factors: "phi3-longrope",
+    smollm_3_with_unrotated_layers: "smollm3",
+    olmo_2_with_norms_only_after: "olmo2",
+    olmo_3_with_yarn_outside_its_windows: "olmo3",
+    granite_with_multipliers: "granite",
+}
