@@ -143,6 +143,16 @@ pub enum TemplateError {
         /// The limit.
         limit: usize,
     },
+    /// The template nests or chains more than the stack is sure to hold.
+    #[error("the chat template has more than {limit} {what} at line {line}; pass a raw prompt")]
+    TooDeep {
+        /// 1-based line.
+        line: usize,
+        /// What there is too much of.
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+    },
     /// The template is not valid Jinja, or uses what is not supported.
     #[error("the chat template has an error in line {line}: {reason}; pass a raw prompt instead")]
     Syntax {
@@ -228,6 +238,7 @@ impl TemplateError {
             | Self::InvalidRole { .. }
             | Self::NoFreeCharacters => "invalid-option",
             Self::TooLong { .. }
+            | Self::TooDeep { .. }
             | Self::Syntax { .. }
             | Self::Render { .. }
             | Self::UnknownTimeFormat { .. } => "invalid-gguf",

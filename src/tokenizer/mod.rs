@@ -19,6 +19,7 @@ mod json;
 mod pre_tokenizer;
 mod special;
 mod strftime;
+mod template_bounds;
 mod vocabulary;
 
 pub use bpe::Tokenizer;
