@@ -342,14 +342,14 @@ fn without_token_types_the_named_ids_are_control_tokens() {
 #[test]
 fn rejects_models_and_rules_that_are_not_built_in() {
     let model = Vocabulary {
-        model: "llama".to_owned(),
+        model: "bert".to_owned(),
         ..gpt2("default")
     };
     let error = build(model, &["a"], &[]);
     assert_eq!(
         error,
         TokenizerError::UnsupportedModel {
-            found: "llama".to_owned()
+            found: "bert".to_owned()
         }
     );
     let error = build(gpt2("tekken"), &["a"], &[]);

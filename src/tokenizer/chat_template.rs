@@ -12,12 +12,12 @@ use minijinja::value::Value;
 use minijinja::{Environment, Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
-use super::bpe::Tokenizer;
 use super::error::TemplateError;
 use super::guard::{self, Guard, Segment};
 use super::json;
 use super::strftime::{Now, strftime};
 use super::template_bounds;
+use super::tokens::Tokenizer;
 
 const NAME: &str = "chat_template";
 /// Real templates have 1 to 30 kB.

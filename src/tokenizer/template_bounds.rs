@@ -22,6 +22,9 @@ const MAX_BLOCKS: usize = 40;
 const MAX_BRACKETS: usize = 24;
 /// Operators, attributes, calls and filters that one expression may nest or chain.
 const MAX_CHAIN: usize = 160;
+/// Slices and reversals in one tag: they are iterators over iterators until something reads
+/// them.
+const MAX_LAZY: usize = 8;
 /// Levels of lists and dicts in values.
 pub(super) const MAX_VALUE_DEPTH: usize = 64;
 
@@ -103,6 +106,8 @@ struct Scan {
     target_has_dot: bool,
     value_start: Option<usize>,
     in_target: bool,
+    /// Slices and reversals in this tag.
+    lazy: usize,
     insertions: Vec<(usize, String)>,
 }
 
@@ -134,6 +139,12 @@ impl Scan {
             Token::Str(_) | Token::String(_) => self.before = Before::Operand,
             Token::Int(_) | Token::Int128(_) | Token::Float(_) => self.before = Before::Operand,
             operator => {
+                let opens = self.levels.get(1..).and_then(<[Level]>::last);
+                if matches!(operator, Token::Colon)
+                    && opens.is_some_and(|level| level.bracket == Bracket::Other)
+                {
+                    self.lazy()?;
+                }
                 self.target_has_dot |= self.in_target && matches!(operator, Token::Dot);
                 self.before = match operator {
                     Token::Dot => Before::Dot,
@@ -158,6 +169,7 @@ impl Scan {
         self.awaits_keyword = is_block;
         (self.in_target, self.target_has_dot) = (false, false);
         self.value_start = None;
+        self.lazy = 0;
     }
 
     fn close_block_tag(&mut self, start: usize) -> Result<(), Exceeded> {
@@ -194,7 +206,15 @@ impl Scan {
         check(levels, MAX_BLOCKS, "blocks")
     }
 
+    fn lazy(&mut self) -> Result<(), Exceeded> {
+        self.lazy += 1;
+        check(self.lazy, MAX_LAZY, "slices in one tag")
+    }
+
     fn word(&mut self, word: &str) -> Result<(), Exceeded> {
+        if self.before == Before::Pipe && word == "reverse" {
+            self.lazy()?;
+        }
         let is_name = matches!(self.before, Before::Dot | Before::Pipe);
         if self.keyword == "for" && word == "in" && self.in_target && self.levels.len() == 1 {
             self.in_target = false;
