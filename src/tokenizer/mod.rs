@@ -20,6 +20,7 @@ mod listed;
 mod pre_tokenizer;
 mod sentence_piece;
 mod special;
+mod split_rules;
 mod strftime;
 mod template_bounds;
 mod tokens;
