@@ -196,17 +196,16 @@ fn reports_the_line_of_a_syntax_error() {
     );
     assert!(matches!(
         ChatTemplate::new(&nested, "", ""),
-        Err(TemplateError::Syntax { .. })
+        Err(TemplateError::TooDeep {
+            what: "blocks",
+            line: 1,
+            limit: 40
+        })
     ));
-    let nested = format!("{{{{ {}1{} }}}}", "(".repeat(5000), ")".repeat(5000));
-    assert!(matches!(
-        ChatTemplate::new(&nested, "", ""),
-        Err(TemplateError::Syntax { .. })
-    ));
-    let long = " ".repeat((1 << 20) + 1);
+    let long = " ".repeat((128 << 10) + 1);
     let too_long = TemplateError::TooLong {
-        bytes: (1 << 20) + 1,
-        limit: 1 << 20,
+        bytes: (128 << 10) + 1,
+        limit: 128 << 10,
     };
     assert_eq!(
         ChatTemplate::new(&long, "", "").expect_err("too long"),
@@ -258,6 +257,226 @@ fn hostile_templates_end_in_typed_errors_soon() {
         );
         assert!(took < Duration::from_secs(2), "{source}: {took:?}");
     }
+}
+
+/// Sources that nest or chain `levels` times, in every way there is.
+fn nested_sources(levels: usize) -> Vec<String> {
+    let expressions = [
+        ("(", ")"),
+        ("[", "]"),
+        ("{'a': ", "}"),
+        ("f(", ")"),
+        ("x[", "]"),
+        ("-", ""),
+        ("not ", ""),
+        ("1 if 1 else ", ""),
+        ("", " if 1"),
+        ("", "[0]"),
+        ("", "[1:]"),
+        ("", ".a"),
+        ("", "()"),
+        ("", "|list"),
+        ("", " is defined"),
+        ("", " is not none"),
+        ("", " + 1"),
+        ("", " ~ 'a'"),
+        ("", " ** 1"),
+        ("", " and 1"),
+        ("", " == 1"),
+        ("", " in [1]"),
+    ];
+    let mut sources: Vec<String> = expressions
+        .iter()
+        .map(|(open, close)| {
+            let (open, close) = (open.repeat(levels), close.repeat(levels));
+            format!("{{{{ {open}x{close} }}}}")
+        })
+        .collect();
+    for (open, close) in [
+        ("{% if 1 %}", "{% endif %}"),
+        ("{% for i in [1] %}", "{% endfor %}"),
+        ("{% set y %}", "{% endset %}"),
+        ("{% set y | upper %}", "{% endset %}"),
+        ("{% filter upper %}", "{% endfilter %}"),
+        ("{% with a = 1 %}", "{% endwith %}"),
+        ("{% macro m() %}", "{% endmacro %}"),
+        ("{% call m() %}", "{% endcall %}"),
+        ("{% autoescape false %}", "{% endautoescape %}"),
+        ("{% if 1 %}{% raw %}{% endif %}{% endraw %}", "{% endif %}"),
+    ] {
+        sources.push(format!("{}{}", open.repeat(levels), close.repeat(levels)));
+    }
+    let elifs = "{% elif 0 %}".repeat(levels);
+    sources.push(format!("{{% if 0 %}}{elifs}{{% endif %}}"));
+    sources.push(format!(
+        "{{% set {}a{} = 1 %}}",
+        "(".repeat(levels),
+        ")".repeat(levels)
+    ));
+    sources
+}
+
+/// Runs `check` where deep recursion would end the process: a module of WebAssembly has one MiB
+/// of stack, and smaller frames.
+fn on_a_small_stack(check: fn()) {
+    let thread = std::thread::Builder::new()
+        .stack_size(384 << 10)
+        .spawn(check);
+    thread.expect("a thread").join().expect("no panic");
+}
+
+#[test]
+fn sources_fit_a_small_stack_however_they_nest() {
+    on_a_small_stack(|| {
+        for levels in [8, 9, 20, 24, 25, 40, 41, 53, 80, 160, 161, 2000] {
+            for source in nested_sources(levels) {
+                let result = render(&source);
+                if levels == 2000 {
+                    assert!(
+                        matches!(result, Err(TemplateError::TooDeep { .. })),
+                        "{}: {result:?}",
+                        &source[..60]
+                    );
+                }
+            }
+        }
+        // All limits at once.
+        let deep = format!("{}x{}", "(".repeat(23), "[0]".repeat(136) + &")".repeat(23));
+        let blocks = "{% if 1 %}".repeat(40);
+        let source = format!("{blocks}{{{{ {deep} }}}}{}", "{% endif %}".repeat(40));
+        assert!(matches!(render(&source), Err(TemplateError::Render { .. })));
+    });
+}
+
+#[test]
+fn values_fit_a_small_stack_however_they_grow() {
+    on_a_small_stack(|| {
+        let loops = [
+            "{% set ns.x = [ns.x] %}",
+            "{% set ns.x = {'a': ns.x} %}",
+            "{% set ns.x = (ns.x,) %}",
+            "{% set ns.x = ns.x, 1 %}",
+            "{% set ns.x = dict(a=ns.x) %}",
+            "{% set ns.x = namespace(a=ns.x) %}",
+            "{% set ns.x = [1, [2, [ns.x]]] %}",
+            "{% set ns.x = ns %}",
+            "{% set ns.x = [ns] %}",
+            "{% set ns.x = namespace(ns).items() | list %}",
+            "{% set old = ns.x %}{% macro m() %}{{ old }}{% endmacro %}{% set ns.x = m %}",
+            "{% set ns.x = [ns.x] | map('reverse') | list %}",
+        ];
+        for (index, step) in loops.into_iter().enumerate() {
+            for end in [
+                "",
+                "{{ ns.x }}",
+                "{{ ns }}",
+                "{{ ns.x == ns.x }}",
+                "{{ ns.x | tojson }}",
+            ] {
+                let source = format!(
+                    "{{% set ns = namespace(x=[]) %}}{{% for i in range(20000) %}}{step}\
+                     {{% endfor %}}{end}"
+                );
+                let result = render(&source);
+                assert!(
+                    matches!(result, Err(TemplateError::Render { .. })),
+                    "loop {index}: {result:?}"
+                );
+            }
+        }
+        // These do not nest; iterators must not either.
+        for step in ["ns.x[1:]", "ns.x | reverse", "ns.x + [1]", "(ns.x | list)"] {
+            let source = format!(
+                "{{% set ns = namespace(x=[1]) %}}{{% for i in range(900) %}}\
+                 {{% set ns.x = {step} %}}{{% endfor %}}{{{{ ns.x | length }}}}"
+            );
+            assert!(render(&source).is_ok(), "{step}: {:?}", render(&source));
+        }
+        let straight = "{% set x = [x] %}".repeat(5000);
+        assert!(matches!(
+            render(&straight),
+            Err(TemplateError::Render { .. })
+        ));
+        let brackets = format!("{}x{}", "[".repeat(24), "]".repeat(24));
+        let recursive =
+            format!("{{% macro m(x) %}}{{{{ m({brackets}) }}}}{{% endmacro %}}{{{{ m(1) }}}}");
+        assert!(render(&recursive).is_err());
+        let slices = format!("x{}", "[1:]".repeat(8));
+        let recursive = format!(
+            "{{% macro m(x) %}}{{{{ m({slices}) }}}}{{% endmacro %}}{{{{ m('ab' | list) }}}}"
+        );
+        assert!(render(&recursive).is_err());
+        let doubling = "{% set ns = namespace(x=[1]) %}{% for i in range(40) %}\
+                        {% set ns.x = [ns.x, ns.x] %}{% endfor %}";
+        assert!(matches!(
+            render(doubling),
+            Err(TemplateError::OutOfFuel { .. })
+        ));
+    });
+}
+
+#[test]
+fn checks_of_depth_change_nothing_in_a_template() {
+    let cases = [
+        ("{{ [1, (2, 3), {'a': [4]}] }}", "[1, (2, 3), {'a': [4]}]"),
+        (
+            "{{ (1, 2)[1] ~ [5][0] ~ {'a': 1}['a'] ~ {'b': 2}.b }}",
+            "2512",
+        ),
+        ("{{ 1 in [1] and 2 not in (1, 3) and not [] }}", "True"),
+        ("{% set a, b = 1, [2] %}{{ a }}{{ b[0] }}", "12"),
+        ("{% set (a, b) = (1, 2) %}{{ a + b }}", "3"),
+        (
+            "{% for a, (b, c) in [(1, (2, 3))] %}{{ a }}{{ b }}{{ c }}{% endfor %}",
+            "123",
+        ),
+        (
+            "{% for k, v in {'a': 1}.items() if v in [1] %}{{ k }}{% endfor %}",
+            "a",
+        ),
+        (
+            "{% set ns = namespace(n=1, l=[]) %}{% set ns.l = ns.l + [ns.n] %}{{ ns.l[0] }}",
+            "1",
+        ),
+        (
+            "{% macro m(a, b=[2]) %}{{ a }}{{ b[0] }}{% endmacro %}{% set f = m %}{{ f(1) }}",
+            "12",
+        ),
+        (
+            "{% set x = 'a' if false else none %}{{ x is none }}",
+            "True",
+        ),
+        ("{% set x = missing %}{{ x is defined }}", "False"),
+        (
+            "{% set x = messages[0:1] %}{{ x[0].role }}{{ x | length }}",
+            "user1",
+        ),
+        (
+            "{{ dict(a=1).a }}{{ [3] | first }}{{ 2 is in [2] }}",
+            "13True",
+        ),
+        ("{%- set a = [\n  1,\n] -%}\n {{- a | length }}", "1"),
+        ("{% set x %}[{% endset %}{{ x }}", "["),
+    ];
+    for (source, expected) in cases {
+        assert_eq!(render(source).as_deref(), Ok(expected), "{source}");
+    }
+}
+
+#[test]
+fn tojson_keeps_the_order_of_keys() {
+    let template = ChatTemplate::new(
+        "{{ tools | tojson }}{{ {'z': 1, 'b': 2} | tojson }}",
+        "",
+        "",
+    );
+    let mut options = prompting();
+    let tools = serde_json::from_str(r#"{"type": 1, "name": 2, "args": {"y": 1, "x": 2}}"#);
+    options.variables.insert("tools".to_owned(), tools.unwrap());
+    assert_eq!(
+        template.unwrap().render(&[], &options).as_deref(),
+        Ok(r#"{"type": 1, "name": 2, "args": {"y": 1, "x": 2}}{"z": 1, "b": 2}"#)
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Ids against Hugging Face's, and hostile vocabularies against their errors.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
@@ -131,6 +132,8 @@ fn ids_equal_hugging_face_under_every_rule() {
         include_str!("data/tokenizer/qwen2.json"),
         include_str!("data/tokenizer/llama-bpe.json"),
         include_str!("data/tokenizer/default.json"),
+        include_str!("data/tokenizer/gpt-4o.json"),
+        include_str!("data/tokenizer/deepseek-v3.json"),
     ] {
         let rule: Rule = serde_json::from_str(data).expect("valid data");
         let tokenizer =
@@ -150,10 +153,33 @@ fn ids_equal_hugging_face_under_every_rule() {
 }
 
 #[test]
+fn ids_of_one_vocabulary_equal_hugging_face_under_further_rules() {
+    type Rules = BTreeMap<String, Vec<Vec<u32>>>;
+    let rules: Rules =
+        serde_json::from_str(include_str!("data/tokenizer/rules.json")).expect("valid data");
+    let base: Rule =
+        serde_json::from_str(include_str!("data/tokenizer/llama-bpe.json")).expect("valid data");
+    assert_eq!(rules.len(), 6);
+    for (pre, all_ids) in rules {
+        let tokenizer = Tokenizer::new(&gpt2(&pre), &base.tokens, &base.merges).expect("valid");
+        assert_eq!(all_ids.len(), base.cases.len());
+        for (case, ids) in base.cases.iter().zip(&all_ids) {
+            let found = tokenizer.encode(&case.text, false);
+            assert_eq!(found.as_ref(), Ok(ids), "{pre} {:?}", case.text);
+        }
+    }
+}
+
+#[test]
 fn rules_differ_where_they_should() {
     // Each piece is one token where it can be, so counts show the cuts.
-    let merges = ["1 2", "12 3", "123 4", "Ġ 1", "Ċ Ċ", "ĊĊ Ċ"];
-    let extra = ["12", "123", "1234", "Ġ1", "ĊĊ", "ĊĊĊ"].map(|text| (text, 1));
+    let merges = [
+        "1 2", "12 3", "123 4", "Ġ 1", "Ċ Ċ", "ĊĊ Ċ", "a B", "a '", "a' s", "$ a",
+    ];
+    let extra = [
+        "12", "123", "1234", "Ġ1", "ĊĊ", "ĊĊĊ", "aB", "a'", "a's", "$a",
+    ]
+    .map(|text| (text, 1));
     let count = |pre: &str, text: &str| {
         let mut tokens = byte_tokens();
         tokens.extend(extra.iter().map(|(text, _)| (*text).to_owned()));
@@ -165,6 +191,36 @@ fn rules_differ_where_they_should() {
     assert_eq!(count("default", "1234"), 2);
     assert_eq!(count("qwen2", "1234"), 4);
     assert_eq!(count("smollm", "1234"), 4);
+    assert_eq!(count("gpt-4o", "1234"), 2);
+    assert_eq!(count("llama4", "1234"), 2);
+    assert_eq!(count("tekken", "1234"), 4);
+    assert_eq!(count("deepseek-llm", "1234"), 1);
+    assert_eq!(count("deepseek-v3", "1234"), 2);
+    assert_eq!(count("falcon", "1234"), 2);
+    // Words end before a capital.
+    for (pre, tokens) in [("tekken", 2), ("gpt-4o", 2), ("llama4", 2), ("qwen2", 1)] {
+        assert_eq!(count(pre, "aB"), tokens, "{pre}");
+    }
+    // Contractions are parts of their word, or apart.
+    for (pre, tokens) in [
+        ("gpt-4o", 1),
+        ("llama4", 1),
+        ("tekken", 3),
+        ("llama-bpe", 3),
+    ] {
+        assert_eq!(count(pre, "a's"), tokens, "{pre}");
+    }
+    // A sign opens a word, is a piece of its own, or joins other signs.
+    for (pre, tokens) in [
+        ("deepseek-v3", 1),
+        ("llama-bpe", 1),
+        ("deepseek-llm", 2),
+        ("falcon", 2),
+    ] {
+        assert_eq!(count(pre, "$a"), tokens, "{pre}");
+    }
+    assert_eq!(count("falcon", "12"), 1);
+    assert_eq!(count("command-r", "12"), 2);
     assert_eq!(count("gpt-2", "a 1"), 2);
     assert_eq!(count("smollm", "a 1"), 3);
     assert_eq!(count("qwen2", ".\n\n\nx"), 3);
@@ -184,13 +240,14 @@ fn a_whole_piece_needs_no_merges_under_llama_bpe() {
 }
 
 #[test]
-fn composes_characters_under_qwen2_only() {
+fn composes_characters_under_qwen2_and_command_r_only() {
     let ids = |pre: &str, text: &str| {
         with_extra(gpt2(pre), &[])
             .expect("valid")
             .encode(text, true)
     };
     assert_eq!(ids("qwen2", "e\u{301}"), ids("qwen2", "\u{e9}"));
+    assert_eq!(ids("command-r", "e\u{301}"), ids("command-r", "\u{e9}"));
     assert_ne!(ids("gpt-2", "e\u{301}"), ids("gpt-2", "\u{e9}"));
 }
 
@@ -342,21 +399,21 @@ fn without_token_types_the_named_ids_are_control_tokens() {
 #[test]
 fn rejects_models_and_rules_that_are_not_built_in() {
     let model = Vocabulary {
-        model: "llama".to_owned(),
+        model: "bert".to_owned(),
         ..gpt2("default")
     };
     let error = build(model, &["a"], &[]);
     assert_eq!(
         error,
         TokenizerError::UnsupportedModel {
-            found: "llama".to_owned()
+            found: "bert".to_owned()
         }
     );
-    let error = build(gpt2("tekken"), &["a"], &[]);
+    let error = build(gpt2("viking"), &["a"], &[]);
     assert_eq!(
         error,
         TokenizerError::UnsupportedPre {
-            found: "tekken".to_owned()
+            found: "viking".to_owned()
         }
     );
     for pre in SUPPORTED_PRE_TOKENIZERS {
@@ -530,7 +587,7 @@ fn long_hostile_texts_take_seconds_at_most_and_never_panic() {
                 &text[..1]
             );
             match result {
-                Ok(ids) if pre == "qwen2" => assert!(!ids.is_empty()),
+                Ok(ids) if matches!(pre, "qwen2" | "command-r") => assert!(!ids.is_empty()),
                 Ok(ids) => assert_eq!(tokenizer.decode(&ids), *text, "{pre}"),
                 Err(TokenizerError::TextTooComplex { .. }) => {}
                 Err(other) => panic!("{pre}: {other}"),

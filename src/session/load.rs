@@ -220,6 +220,7 @@ fn tokenizer(metadata: &Metadata) -> Result<Tokenizer, SessionError> {
         model: text("model")?,
         pre: text("pre")?,
         token_types: metadata.i32s(&key("token_type"))?.unwrap_or_default(),
+        scores: metadata.f32s(&key("scores"))?.unwrap_or_default(),
         bos: id("bos_token_id")?,
         eos: id("eos_token_id")?,
         eot: id("eot_token_id")?,

@@ -12,20 +12,24 @@ use minijinja::value::Value;
 use minijinja::{Environment, Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
-use super::bpe::Tokenizer;
 use super::error::TemplateError;
 use super::guard::{self, Guard, Segment};
 use super::json;
 use super::strftime::{Now, strftime};
+use super::template_bounds;
+use super::tokens::Tokenizer;
 
 const NAME: &str = "chat_template";
-const MAX_SOURCE_BYTES: usize = 1 << 20;
+/// Real templates have 1 to 30 kB.
+const MAX_SOURCE_BYTES: usize = 128 << 10;
 /// Templates recurse into macros a few levels; each level costs stack.
 const MAX_RECURSION: usize = 64;
 /// Work that any template may do, and more for what it is given: a step, or 64 bytes written,
 /// costs one. Real templates copy each byte about five times; this allows 32.
 const BASE_FUEL: u64 = 250_000;
 const BYTES_PER_FUEL: u64 = 2;
+/// Values that checks of depth may visit, for each unit of fuel.
+const VISITS_PER_FUEL: u64 = 4;
 const BASE_OUTPUT_BYTES: usize = 1 << 20;
 const OUTPUT_PER_BYTE: usize = 16;
 
@@ -68,7 +72,7 @@ impl ChatTemplate {
     /// Compiles `source`; the tokens are what it sees as `bos_token` and `eos_token`.
     ///
     /// # Errors
-    /// [`TemplateError::TooLong`] or [`TemplateError::Syntax`].
+    /// [`TemplateError::TooLong`], [`TemplateError::TooDeep`] or [`TemplateError::Syntax`].
     pub fn new(source: &str, bos_token: &str, eos_token: &str) -> Result<Self, TemplateError> {
         if source.len() > MAX_SOURCE_BYTES {
             let (bytes, limit) = (source.len(), MAX_SOURCE_BYTES);
@@ -79,15 +83,19 @@ impl ChatTemplate {
             .trim_blocks(true)
             .lstrip_blocks(true)
             .build();
-        environment.set_syntax(syntax.map_err(|error| syntax_error(&error))?);
+        let syntax = syntax.map_err(|error| syntax_error(&error))?;
+        let bounded = template_bounds::bound(&without_generation_blocks(source), syntax.clone())?;
+        environment.set_syntax(syntax);
         environment.set_recursion_limit(MAX_RECURSION);
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
         environment
             .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.add_filter("tojson", json::tojson);
         environment.add_function("raise_exception", raise_exception);
+        // Compiling looks the filters up; each rendering has a budget of its own.
+        template_bounds::install(&mut environment, 0);
         environment
-            .add_template_owned(NAME, without_generation_blocks(source).into_owned())
+            .add_template_owned(NAME, bounded)
             .map_err(|error| syntax_error(&error))?;
         Ok(Self {
             environment,
@@ -114,6 +122,7 @@ impl ChatTemplate {
         let limit = BASE_OUTPUT_BYTES.saturating_add(OUTPUT_PER_BYTE.saturating_mul(given));
         let mut environment = self.environment.clone();
         environment.set_fuel(Some(fuel));
+        template_bounds::install(&mut environment, fuel.saturating_mul(VISITS_PER_FUEL));
         let now = options.now;
         environment.add_function("strftime_now", move |format: &str| {
             strftime(format, now).map_err(carry)

@@ -8,8 +8,8 @@ use super::pre_tokenizer::SUPPORTED_PRE_TOKENIZERS;
 pub enum TokenizerError {
     /// `tokenizer.ggml.model` names a kind of tokenizer that is not built in.
     #[error(
-        "tokenizer.ggml.model is \"{found}\", but only \"gpt2\" (byte-level BPE) is supported; \
-         choose a model with such a tokenizer"
+        "tokenizer.ggml.model is \"{found}\", but only \"gpt2\" (byte-level BPE) and \"llama\" \
+         (SentencePiece) are supported; choose a model with such a tokenizer"
     )]
     UnsupportedModel {
         /// The value in the file.
@@ -43,6 +43,14 @@ pub enum TokenizerError {
         tokens: usize,
         /// Entries of `tokenizer.ggml.token_type`.
         types: usize,
+    },
+    /// A SentencePiece vocabulary whose scores are absent or not as many as its tokens.
+    #[error("tokenizer.ggml.scores has {scores} entries for {tokens} tokens; they must match")]
+    ScoreCount {
+        /// Entries of `tokenizer.ggml.tokens`.
+        tokens: usize,
+        /// Entries of `tokenizer.ggml.scores`.
+        scores: usize,
     },
     /// A token type outside 0 to 6.
     #[error("tokenizer.ggml.token_type[{id}] is {value}; GGUF defines 0 to 6")]
@@ -143,6 +151,16 @@ pub enum TemplateError {
         /// The limit.
         limit: usize,
     },
+    /// The template nests or chains more than the stack is sure to hold.
+    #[error("the chat template has more than {limit} {what} at line {line}; pass a raw prompt")]
+    TooDeep {
+        /// 1-based line.
+        line: usize,
+        /// What there is too much of.
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+    },
     /// The template is not valid Jinja, or uses what is not supported.
     #[error("the chat template has an error in line {line}: {reason}; pass a raw prompt instead")]
     Syntax {
@@ -228,6 +246,7 @@ impl TemplateError {
             | Self::InvalidRole { .. }
             | Self::NoFreeCharacters => "invalid-option",
             Self::TooLong { .. }
+            | Self::TooDeep { .. }
             | Self::Syntax { .. }
             | Self::Render { .. }
             | Self::UnknownTimeFormat { .. } => "invalid-gguf",

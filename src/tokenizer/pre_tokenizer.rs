@@ -8,41 +8,34 @@ use tokenizers::utils::SysRegex;
 use tokenizers::{NormalizedString, Normalizer};
 
 use super::error::TokenizerError;
+use super::split_rules::{self, Covers, Rule};
 
 /// The values of `tokenizer.ggml.pre` whose rules are built in.
-pub const SUPPORTED_PRE_TOKENIZERS: [&str; 10] = [
+pub const SUPPORTED_PRE_TOKENIZERS: [&str; 17] = [
     "smollm",
     "starcoder",
+    "command-r",
     "gpt-2",
     "phi-2",
     "qwen2",
     "deepseek-r1-qwen",
+    "deepseek-llm",
+    "deepseek-v3",
     "llama-bpe",
     "llama-v3",
     "llama3",
+    "llama4",
+    "gpt-4o",
+    "tekken",
+    "falcon",
     "default",
 ];
-
-/// GPT-2's rule: contractions, words, numbers and signs with their leading space, blanks.
-const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
-/// Each digit alone.
-const DIGIT: &str = r"\p{N}";
-/// Llama 3's rule: numbers in groups of up to three digits, line ends apart.
-const LLAMA3: &str = concat!(
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-);
-/// Qwen2's rule: Llama 3's with single digits.
-const QWEN2: &str = concat!(
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}",
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-);
 
 /// One cut; each stage cuts the pieces of the one before it.
 struct Stage {
     regex: SysRegex,
-    /// The rule matches every text, so a gap means that the regex engine gave up.
-    is_total: bool,
+    /// Where it covers all, a gap means that the regex engine gave up.
+    covers: Covers,
 }
 
 /// The rules that one value of `tokenizer.ggml.pre` stands for.
@@ -58,38 +51,24 @@ pub(super) struct PreTokenizer {
 impl PreTokenizer {
     /// The rules called `pre`; an empty name means `default`.
     pub(super) fn new(pre: &str) -> Result<Self, TokenizerError> {
-        let stages: &[(&str, bool)] = match pre {
-            "smollm" | "starcoder" => &[(DIGIT, false), (GPT2, true)],
-            "gpt-2" | "phi-2" => &[(GPT2, true)],
-            "qwen2" | "deepseek-r1-qwen" => &[(QWEN2, true)],
-            "llama-bpe" | "llama-v3" | "llama3" => &[(LLAMA3, true)],
-            "default" | "" => &[
-                (r"[\p{P}\$\+<=>\^~\|]+", false),
-                (GPT2, true),
-                (r"\p{N}+", false),
-                (r"[0-9][0-9][0-9]", false),
-            ],
-            other => {
-                return Err(TokenizerError::UnsupportedPre {
-                    found: other.to_owned(),
-                });
-            }
-        };
-        let stages = stages
+        let rules = rules(pre).ok_or_else(|| TokenizerError::UnsupportedPre {
+            found: pre.to_owned(),
+        })?;
+        let stages = rules
             .iter()
-            .map(|&(rule, is_total)| match SysRegex::new(rule) {
-                Ok(regex) => Ok(Stage { regex, is_total }),
+            .map(|&(rule, covers)| match SysRegex::new(rule) {
+                Ok(regex) => Ok(Stage { regex, covers }),
                 Err(error) => Err(TokenizerError::Bpe {
                     reason: error.to_string(),
                 }),
             })
             .collect::<Result<_, _>>()?;
-        let is_llama3 = matches!(pre, "llama-bpe" | "llama-v3" | "llama3");
+        let takes_whole = matches!(pre, "llama-bpe" | "llama-v3" | "llama3" | "tekken");
         Ok(Self {
             stages,
-            normalizes: pre == "qwen2",
-            ignores_merges: is_llama3,
-            adds_bos: is_llama3,
+            normalizes: matches!(pre, "qwen2" | "command-r"),
+            ignores_merges: takes_whole,
+            adds_bos: takes_whole,
         })
     }
 
@@ -123,7 +102,8 @@ impl PreTokenizer {
                     if start == end {
                         continue;
                     }
-                    if stage.is_total && !is_match {
+                    let gap = text.get(piece.start + start..piece.start + end);
+                    if !is_match && gap.is_some_and(|gap| stage.covers.forbids(gap)) {
                         return Err(TokenizerError::TextTooComplex {
                             offset: piece.start + start,
                         });
@@ -135,4 +115,21 @@ impl PreTokenizer {
         }
         Ok(pieces)
     }
+}
+
+/// The cuts that llama.cpp makes for `pre`, in order.
+fn rules(pre: &str) -> Option<&'static [Rule]> {
+    Some(match pre {
+        "smollm" | "starcoder" | "command-r" => &split_rules::DIGITS_THEN_GPT2,
+        "gpt-2" | "phi-2" => &split_rules::GPT2,
+        "qwen2" | "deepseek-r1-qwen" => &split_rules::QWEN2,
+        "deepseek-llm" => &split_rules::DEEPSEEK_LLM,
+        "deepseek-v3" => &split_rules::DEEPSEEK_V3,
+        "llama-bpe" | "llama-v3" | "llama3" => &split_rules::LLAMA3,
+        "llama4" | "gpt-4o" => &split_rules::GPT4O,
+        "tekken" => &split_rules::TEKKEN,
+        "falcon" => &split_rules::FALCON,
+        "default" | "" => &split_rules::DEFAULT,
+        _ => return None,
+    })
 }

@@ -36,12 +36,14 @@ impl<S: AsRef<[u8]>> Strings for Vec<S> {
 /// header already holds them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Vocabulary {
-    /// `tokenizer.ggml.model`; `gpt2` is byte-level BPE.
+    /// `tokenizer.ggml.model`; `gpt2` is byte-level BPE, `llama` SentencePiece's.
     pub model: String,
     /// `tokenizer.ggml.pre`, the splitting rules; empty when absent, which means `default`.
     pub pre: String,
     /// `tokenizer.ggml.token_type`, one per token, or empty when absent.
     pub token_types: Vec<i32>,
+    /// `tokenizer.ggml.scores`, one per token; only SentencePiece vocabularies need them.
+    pub scores: Vec<f32>,
     /// `tokenizer.ggml.bos_token_id`.
     pub bos: Option<u32>,
     /// `tokenizer.ggml.eos_token_id`.
@@ -58,7 +60,7 @@ pub struct Vocabulary {
     pub add_bos: Option<bool>,
     /// `tokenizer.ggml.add_eos_token`.
     pub add_eos: Option<bool>,
-    /// `tokenizer.ggml.add_space_prefix`; byte-level BPE never adds one, whatever it says.
+    /// `tokenizer.ggml.add_space_prefix`, true when absent; byte-level BPE never adds one.
     pub add_space_prefix: Option<bool>,
 }
 
