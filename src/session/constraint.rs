@@ -9,7 +9,7 @@ use llguidance::toktrie::{
     ApproximateTokEnv, INVALID_TOKEN, InferenceCapabilities, SimpleVob, TokEnv, TokRxInfo, TokTrie,
 };
 use llguidance::{Matcher, ParserFactory};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 use super::error::SessionError;
@@ -18,6 +18,10 @@ use crate::tokenizer::Tokenizer;
 
 /// Subschemas that are tried one by one in search of a fault's place.
 const MAX_TRIALS: usize = 200;
+
+/// Whitespace between the parts of a JSON text: room for a line break and its indentation, but
+/// an end to it, because small models fall into endless whitespace.
+const JSON_WHITESPACE: &str = r"[\x20\x0A\x0D\x09]{1,24}";
 
 /// What a vocabulary needs for any form.
 pub(super) struct Constraints {
@@ -66,7 +70,8 @@ impl Constraints {
     pub(super) fn start(&self, format: &ResponseFormat) -> Result<Constraint, SessionError> {
         let (grammar, key) = match format {
             ResponseFormat::JsonSchema(schema) => {
-                (TopLevelGrammar::from_json_schema(schema.clone()), "schema")
+                let schema = with_whitespace(schema.clone());
+                (TopLevelGrammar::from_json_schema(schema), "schema")
             }
             ResponseFormat::Regex(pattern) => (TopLevelGrammar::from_regex(pattern), "pattern"),
             ResponseFormat::Lark(grammar) => {
@@ -219,6 +224,16 @@ fn with_definitions(whole: &Value, inner: &Value) -> Value {
             .map(|(key, value)| (key.clone(), value.clone())),
     );
     Value::Object(schema)
+}
+
+/// A schema that bounds whitespace, unless it has options of its own for llguidance.
+fn with_whitespace(mut schema: Value) -> Value {
+    if let Value::Object(entries) = &mut schema {
+        entries
+            .entry("x-guidance")
+            .or_insert_with(|| json!({ "whitespace_pattern": JSON_WHITESPACE }));
+    }
+    schema
 }
 
 fn at_work(error: impl std::fmt::Display) -> SessionError {
