@@ -24,6 +24,12 @@ const GENERATE_OPTIONS: readonly (keyof GenerateOptions)[] = [
   'topK',
   'topP',
   'minP',
+  'repetitionPenalty',
+  'frequencyPenalty',
+  'presencePenalty',
+  'logitBias',
+  'logprobs',
+  'responseFormat',
   'seed',
   'stop',
   'ignoreEos',
@@ -32,7 +38,17 @@ const GENERATE_OPTIONS: readonly (keyof GenerateOptions)[] = [
   'signal',
 ];
 
-const NUMBERS = ['maxTokens', 'temperature', 'topK', 'topP', 'minP', 'seed'] as const;
+const NUMBERS = [
+  'maxTokens',
+  'temperature',
+  'topK',
+  'topP',
+  'minP',
+  'repetitionPenalty',
+  'frequencyPenalty',
+  'presencePenalty',
+  'seed',
+] as const;
 
 const SCHEMES: ReadonlySet<string> = new Set(['http:', 'https:', 'blob:', 'data:']);
 
@@ -86,6 +102,14 @@ export function checkGenerateOptions(options: GenerateOptions): CheckedGenerate 
     if (value !== undefined && (typeof value !== 'number' || !Number.isFinite(value))) {
       throw invalidOption(name, 'a finite number');
     }
+  }
+  checkLogitBias(engine.logitBias);
+  const { logprobs } = engine;
+  if (logprobs !== undefined && typeof logprobs !== 'boolean' && typeof logprobs !== 'number') {
+    throw invalidOption('logprobs', 'true, or a number of alternatives from 0 to 20');
+  }
+  if (engine.responseFormat !== undefined && !isObject(engine.responseFormat)) {
+    throw invalidOption('responseFormat', "an object such as { type: 'json_object' }");
   }
   const { stop } = engine;
   if (stop !== undefined && !(Array.isArray(stop) && stop.every((s) => typeof s === 'string'))) {
@@ -162,6 +186,16 @@ function absoluteUrl(address: string | URL, base: string | undefined): string {
     throw invalidOption('source', `an http, https, blob or data address, not ${url.protocol}`);
   }
   return url.href;
+}
+
+function checkLogitBias(biases: unknown): void {
+  if (biases === undefined) return;
+  if (isObject(biases) && Object.values(biases).every((bias) => typeof bias === 'number')) return;
+  throw invalidOption('logitBias', 'an object of token ids, each with a number');
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isMessage(value: unknown): boolean {

@@ -79,6 +79,27 @@ export interface GenerateOptions {
   topP?: number | undefined;
   /** Default 0. */
   minP?: number | undefined;
+  /**
+   * Above 0 and at most 10; default 1, which does nothing. Divides positive and multiplies
+   * negative logits of every token that prompt and answer, all of both, hold so far.
+   */
+  repetitionPenalty?: number | undefined;
+  /** −2 to 2, default 0. Subtracted for each time that the answer holds a token. */
+  frequencyPenalty?: number | undefined;
+  /** −2 to 2, default 0. Subtracted for every token that the answer holds. */
+  presencePenalty?: number | undefined;
+  /** Added to the logits of token ids, −100 to 100 each, after the penalties. */
+  logitBias?: Record<number, number> | undefined;
+  /**
+   * Gives each token its `logprob`, and as many of the likeliest tokens as `topLogprobs`:
+   * 0 to 20; `true` is 0.
+   */
+  logprobs?: number | boolean | undefined;
+  /**
+   * Holds the answer to a form: it is complete and valid whenever it ends with `stop`. Not
+   * together with `stop` and `ignoreEos`.
+   */
+  responseFormat?: ResponseFormat | undefined;
   /** Same seed, same tokens, on the same backend, file and package version. */
   seed?: number | undefined;
   /** Texts that end the answer; they are not part of it. */
@@ -92,6 +113,31 @@ export interface GenerateOptions {
   signal?: AbortSignal | undefined;
 }
 
+/** A JSON schema, as far as llguidance knows it; what it does not is refused by name. */
+export type JsonSchema = Record<string, unknown> | boolean;
+
+export type ResponseFormat =
+  /** Nothing is asked for. */
+  | { type: 'text' }
+  /** Any JSON object. */
+  | { type: 'json_object' }
+  /** Properties come in the order of the schema. */
+  | { type: 'json_schema'; schema: JsonSchema }
+  /** The same as OpenAI's clients write it; name and the rest do not matter. */
+  | { type: 'json_schema'; json_schema: { schema: JsonSchema; [rest: string]: unknown } }
+  /** In the syntax of Rust's `regex`; it matches the whole answer. */
+  | { type: 'regex'; pattern: string }
+  /** In llguidance's variant of Lark, from the rule `start`. */
+  | { type: 'lark'; grammar: string };
+
+/** A token that could have come. */
+export interface TopLogprob {
+  id: number;
+  /** Its text by itself; U+FFFD stands for parts of characters. */
+  text: string;
+  logprob: number;
+}
+
 export interface Token {
   id: number;
   /** What this token adds to the text; `''` while a UTF-8 character is incomplete. */
@@ -100,6 +146,10 @@ export interface Token {
   index: number;
   /** When it was sampled, on the page's `performance.now()` timeline. */
   atMs: number;
+  /** Natural logarithm of its probability under the raw logits; with `logprobs` only. */
+  logprob?: number;
+  /** The likeliest tokens under the raw logits, likeliest first; with `logprobs` only. */
+  topLogprobs?: TopLogprob[];
 }
 
 export type FinishReason = 'stop' | 'length' | 'cancelled' | 'error';

@@ -23,6 +23,8 @@ const CRATE_HOME: &[(&str, &[&str])] = &[
     ("tokenizers", &["tokenizer"]),
     ("minijinja", &["tokenizer"]),
     ("minijinja_contrib", &["tokenizer"]),
+    ("llguidance", &["session/constraint"]),
+    ("toktrie", &["session/constraint"]),
     ("wasm_bindgen", &["wasm"]),
     ("js_sys", &["wasm"]),
     ("serde_wasm_bindgen", &["wasm"]),

@@ -29,7 +29,10 @@ mod step;
 mod tokens;
 
 pub use error::BackendError;
-pub use sampling::{SampleParams, Sampled, arg_max, log_sum_exp, sample};
+pub use sampling::{
+    Adjustments, Logprobs, SampleParams, Sampled, TokenBias, TokenLogprob, TokenUse, arg_max,
+    log_sum_exp, sample,
+};
 
 use crate::gguf::GgmlType;
 use ops::{
@@ -268,7 +271,11 @@ pub trait Backend {
     /// Normalizes and projects the rows that [`Step::outputs`] names to logits.
     fn lm_head(&mut self, x: Slot, op: &LmHead, out: Slot) -> Result<(), BackendError>;
     /// Chooses the next token from the last row of `logits`.
-    fn sample(&mut self, logits: Slot, params: &SampleParams) -> Result<TokenSlot, BackendError>;
+    fn sample(
+        &mut self,
+        logits: Slot,
+        params: &SampleParams<'_>,
+    ) -> Result<TokenSlot, BackendError>;
 
     /// Runs what was recorded.
     async fn submit(&mut self) -> Result<(), BackendError>;

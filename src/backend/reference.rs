@@ -466,7 +466,11 @@ impl Backend for ReferenceBackend {
         Ok(())
     }
 
-    fn sample(&mut self, logits: Slot, params: &SampleParams) -> Result<TokenSlot, BackendError> {
+    fn sample(
+        &mut self,
+        logits: Slot,
+        params: &SampleParams<'_>,
+    ) -> Result<TokenSlot, BackendError> {
         let sampled = sample(self.ledger.last_logits(logits)?, params)?;
         Ok(self.ledger.keep_token(sampled))
     }

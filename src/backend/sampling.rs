@@ -1,16 +1,26 @@
 //! Choosing a token from logits, on the host: what the CPU backends run and what a GPU's
 //! sampler is compared with.
 //!
-//! Order: `p_i = exp(z_i / T) / sum_j exp(z_j / T)`, then top-k, then top-p (the smallest set
-//! whose probabilities reach `p`), then min-p, then the draw among what is left, in proportion
-//! to the `p_i`. Equal logits are ordered by id, lowest first.
+//! Order: [`Adjustments`] (penalties, biases, mask), then
+//! `p_i = exp(z_i / T) / sum_j exp(z_j / T)`, then top-k, then top-p (the smallest set whose
+//! probabilities reach `p`), then min-p, then the draw among what is left, in proportion to the
+//! `p_i`. Equal logits are ordered by id, lowest first. Log-probabilities are of the logits as
+//! the model gave them.
+
+mod adjust;
+mod draw;
+
+pub use adjust::{Adjustments, TokenBias, TokenUse};
 
 use super::BackendError;
 
 /// How to choose. The draw's randomness comes in as one number, so that a step is a pure
-/// function of its inputs.
+/// function of its inputs; lists and mask are plain slices, so that they can be uploaded as
+/// they stand.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SampleParams {
+pub struct SampleParams<'a> {
+    /// What happens to the logits before anything else.
+    pub adjust: Adjustments<'a>,
     /// `T`; 0 takes the largest logit.
     pub temperature: f32,
     /// Candidates kept by rank; 0 keeps all.
@@ -21,31 +31,76 @@ pub struct SampleParams {
     pub min_p: f32,
     /// Uniform in `[0, 1)`.
     pub uniform: f64,
+    /// Asks for log-probabilities: the chosen token's, and those of this many likeliest ones.
+    pub logprobs: Option<usize>,
+}
+
+impl SampleParams<'_> {
+    /// The largest logit, nothing adjusted, no log-probabilities.
+    pub const GREEDY: Self = Self {
+        adjust: Adjustments::NONE,
+        temperature: 0.0,
+        top_k: 0,
+        top_p: 1.0,
+        min_p: 0.0,
+        uniform: 0.0,
+        logprobs: None,
+    };
 }
 
 /// A chosen token.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Sampled {
     /// Token id.
     pub id: u32,
-    /// Natural logarithm of its probability under the raw logits (temperature 1, no cuts).
+    /// What [`SampleParams::logprobs`] asked for.
+    pub logprobs: Option<Logprobs>,
+}
+
+/// Natural logarithms of probabilities under the raw logits (temperature 1, nothing adjusted,
+/// no cuts).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Logprobs {
+    /// Of the chosen token.
+    pub chosen: f64,
+    /// The likeliest tokens, likeliest first; impossible ones are left out.
+    pub top: Vec<TokenLogprob>,
+}
+
+/// A token and the natural logarithm of its probability.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TokenLogprob {
+    /// Token id.
+    pub id: u32,
+    /// Logarithm of its probability.
     pub logprob: f64,
 }
 
 /// Chooses from `logits [V]`.
 ///
 /// # Errors
-/// [`BackendError::NotFinite`] when a logit is NaN or none is finite.
-pub fn sample(logits: &[f32], params: &SampleParams) -> Result<Sampled, BackendError> {
-    let best = arg_max(logits)?;
-    let id = if params.temperature == 0.0 {
+/// [`BackendError::NotFinite`] when a logit is NaN or none is finite; [`BackendError::Usage`]
+/// when the mask excludes every token.
+pub fn sample(logits: &[f32], params: &SampleParams<'_>) -> Result<Sampled, BackendError> {
+    let likeliest = arg_max(logits)?;
+    let adjusted = params.adjust.apply(logits);
+    let best = match &adjusted {
+        None => likeliest,
+        Some(adjusted) => arg_max(adjusted).map_err(|_| BackendError::Usage {
+            op: "sample",
+            why: "the mask excludes every token",
+        })?,
+    };
+    let index = if params.temperature == 0.0 {
         best
     } else {
-        draw(logits, best, params)
+        draw::draw(adjusted.as_deref().unwrap_or(logits), best, params)
     };
     Ok(Sampled {
-        id: u32::try_from(id).map_err(|_| BackendError::NotFinite)?,
-        logprob: f64::from(logits[id]) - log_sum_exp(logits, logits[best]),
+        id: u32::try_from(index).map_err(|_| BackendError::NotFinite)?,
+        logprobs: params
+            .logprobs
+            .map(|count| logprobs(logits, likeliest, index, count)),
     })
 }
 
@@ -75,43 +130,30 @@ pub fn arg_max(logits: &[f32]) -> Result<usize, BackendError> {
         .ok_or(BackendError::NotFinite)
 }
 
-/// The cuts and the draw, for a temperature above 0.
-fn draw(logits: &[f32], best: usize, params: &SampleParams) -> usize {
-    let (max, temperature) = (logits[best], f64::from(params.temperature));
-    let weight = |i: usize| ((f64::from(logits[i]) - f64::from(max)) / temperature).exp();
-    let total: f64 = (0..logits.len()).map(weight).sum();
-
-    let mut candidates: Vec<usize> = (0..logits.len()).collect();
-    let by_rank = |a: &usize, b: &usize| logits[*b].total_cmp(&logits[*a]).then(a.cmp(b));
-    if params.top_k > 0 && params.top_k < candidates.len() {
-        // Partial selection first: sorting a whole vocabulary costs ten times as much.
-        candidates.select_nth_unstable_by(params.top_k - 1, by_rank);
-        candidates.truncate(params.top_k);
-    }
-    candidates.sort_unstable_by(by_rank);
-
-    if params.top_p < 1.0 {
-        let wanted = f64::from(params.top_p) * total;
-        let mut mass = 0.0;
-        let kept = candidates.iter().position(|&i| {
-            mass += weight(i);
-            mass >= wanted
-        });
-        candidates.truncate(kept.map_or(candidates.len(), |last| last + 1));
-    }
-    // The largest weight is exp(0) = 1, so the bound is min_p itself. Weights of 0 go too, lest
-    // a rounding crumb chooses a token that a mask has excluded.
-    let floor = f64::from(params.min_p);
-    candidates.retain(|&i| weight(i) > 0.0 && weight(i) >= floor);
-
-    let mass: f64 = candidates.iter().map(|&i| weight(i)).sum();
-    let mut left = params.uniform * mass;
-    for &i in &candidates {
-        left -= weight(i);
-        if left < 0.0 {
-            return i;
+/// Log-probabilities of `chosen` and of the `count` likeliest.
+fn logprobs(logits: &[f32], likeliest: usize, chosen: usize, count: usize) -> Logprobs {
+    let total = log_sum_exp(logits, logits[likeliest]);
+    // A handful out of a vocabulary: nearly every logit is turned away by one comparison.
+    let mut top: Vec<(f32, u32)> = Vec::with_capacity(count.min(logits.len()));
+    for (&z, id) in logits.iter().zip(0_u32..) {
+        let full = top.len() == count;
+        if z == f32::NEG_INFINITY || (full && top.last().is_none_or(|&(least, _)| z <= least)) {
+            continue;
         }
+        if full {
+            top.pop();
+        }
+        top.insert(top.partition_point(|&(other, _)| other >= z), (z, id));
     }
-    // Rounding can leave a crumb; it belongs to the last candidate.
-    candidates.last().copied().unwrap_or(best)
+    let logprob = |z: f32| f64::from(z) - total;
+    Logprobs {
+        chosen: logprob(logits[chosen]),
+        top: top
+            .into_iter()
+            .map(|(z, id)| TokenLogprob {
+                id,
+                logprob: logprob(z),
+            })
+            .collect(),
+    }
 }

@@ -18,7 +18,7 @@ pub(super) struct Tokens {
 impl Tokens {
     pub(super) fn new() -> Self {
         Self {
-            ring: [None; KEPT],
+            ring: std::array::from_fn(|_| None),
             made: 0,
             ready: 0,
         }
@@ -49,7 +49,7 @@ impl Tokens {
     pub(super) fn get(&self, op: &'static str, slot: TokenSlot) -> Result<Sampled, BackendError> {
         let in_ring = slot.0 < self.ready && self.made - slot.0 <= KEPT;
         let found = if in_ring {
-            self.ring[slot.0 % KEPT]
+            self.ring[slot.0 % KEPT].clone()
         } else {
             None
         };

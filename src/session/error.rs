@@ -27,6 +27,14 @@ pub enum SessionError {
         /// Options that exist.
         known: String,
     },
+    /// A form of answers that cannot be used.
+    #[error("option {place:?} cannot be used: {why}")]
+    Grammar {
+        /// Where in the options the fault lies.
+        place: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A prompt longer than the context.
     #[error(
         "the prompt has {prompt_tokens} tokens, the context {context_length}; \
@@ -80,6 +88,7 @@ impl SessionError {
             Self::ContextFull { .. } => "context-full",
             Self::InvalidOption { .. }
             | Self::UnknownOption { .. }
+            | Self::Grammar { .. }
             | Self::EmptyPrompt
             | Self::TokenId { .. }
             | Self::NoChatTemplate => "invalid-option",

@@ -2,10 +2,13 @@
 
 use serde::Serialize;
 
+use super::constraint::Constraint;
+use super::error::SessionError;
 use super::options::GenerateOptions;
+use super::penalties::Usage;
 use super::random::uniform;
 use super::stop::StopMatcher;
-use crate::backend::{SampleParams, Sampled};
+use crate::backend::{Adjustments, SampleParams, Sampled, TokenLogprob};
 use crate::measure::{FinishReason, Recorder, Stats};
 use crate::tokenizer::{Detokenizer, Tokenizer};
 
@@ -22,6 +25,33 @@ pub struct Token {
     pub index: usize,
     /// When it was sampled, on the session's clock.
     pub at_ms: f64,
+    /// Natural logarithm of its probability under the raw logits, where asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logprob: Option<f64>,
+    /// The likeliest tokens under the raw logits, where asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_logprobs: Option<Vec<TopLogprob>>,
+}
+
+/// A token that could have come.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TopLogprob {
+    /// Id in the model's vocabulary.
+    pub id: u32,
+    /// Its text by itself; U+FFFD stands for parts of characters.
+    pub text: String,
+    /// Natural logarithm of its probability.
+    pub logprob: f64,
+}
+
+impl TopLogprob {
+    fn new(token: &TokenLogprob, tokenizer: &Tokenizer) -> Self {
+        Self {
+            id: token.id,
+            text: tokenizer.decode(&[token.id]),
+            logprob: token.logprob,
+        }
+    }
 }
 
 /// What one piece of work led to.
@@ -48,6 +78,9 @@ pub struct Generation {
     max_tokens: usize,
     options: GenerateOptions,
     seed: u64,
+    /// Kept only where a penalty asks for it.
+    usage: Option<Usage>,
+    constraint: Option<Constraint>,
     detokenizer: Detokenizer,
     stop: StopMatcher,
     recorder: Recorder,
@@ -59,6 +92,7 @@ impl Generation {
     pub(super) fn new(
         prompt: Vec<u32>,
         options: GenerateOptions,
+        constraint: Option<Constraint>,
         context_length: usize,
         now_ms: f64,
     ) -> Self {
@@ -67,6 +101,8 @@ impl Generation {
         Self {
             max_tokens: options.max_tokens.unwrap_or(room).min(room),
             seed: options.seed.unwrap_or(0),
+            usage: options.has_penalties().then(|| Usage::of_prompt(&prompt)),
+            constraint,
             detokenizer: Detokenizer::default(),
             stop: StopMatcher::new(options.stop.clone()),
             recorder: Recorder::new(now_ms, prompt.len()),
@@ -105,14 +141,29 @@ impl Generation {
         self.recorder.work_starts(now_ms, cached_tokens);
     }
 
-    pub(super) fn sample_params(&self) -> SampleParams {
-        SampleParams {
+    /// How to choose the next token.
+    pub(super) fn sample_params(&mut self) -> Result<SampleParams<'_>, SessionError> {
+        let mask = match &mut self.constraint {
+            Some(constraint) => Some(constraint.mask()?),
+            None => None,
+        };
+        let adjust = Adjustments {
+            repetition_penalty: self.options.repetition_penalty,
+            frequency_penalty: self.options.frequency_penalty,
+            presence_penalty: self.options.presence_penalty,
+            used: self.usage.as_ref().map_or(&[], Usage::as_slice),
+            biases: &self.options.logit_bias,
+            mask,
+        };
+        Ok(SampleParams {
+            adjust,
             temperature: self.options.temperature,
             top_k: self.options.top_k,
             top_p: self.options.top_p,
             min_p: self.options.min_p,
             uniform: uniform(self.seed, self.recorder.tokens() as u64),
-        }
+            logprobs: self.options.logprobs,
+        })
     }
 
     /// Takes a sampled token.
@@ -121,12 +172,19 @@ impl Generation {
         sampled: &Sampled,
         tokenizer: &Tokenizer,
         now_ms: f64,
-    ) -> Token {
+    ) -> Result<Token, SessionError> {
         let (id, index) = (sampled.id, self.recorder.tokens());
+        let is_complete = match &mut self.constraint {
+            Some(constraint) => constraint.accept(id)?,
+            None => false,
+        };
         if index > 0 {
             self.recorder.decode_step();
         }
         self.ids.push(id);
+        if let Some(usage) = &mut self.usage {
+            usage.push(id);
+        }
         let is_end = !self.options.ignore_eos && tokenizer.end_ids().contains(&id);
         let bytes = if tokenizer.is_control(id) {
             None
@@ -139,7 +197,7 @@ impl Generation {
             piece.push_str(&self.detokenizer.finish());
         }
         let mut matched = self.stop.push(&piece);
-        self.finished = if matched.stopped || is_end {
+        self.finished = if matched.stopped || is_end || is_complete {
             Some(FinishReason::Stop)
         } else if index + 1 >= self.max_tokens {
             Some(FinishReason::Length)
@@ -150,11 +208,17 @@ impl Generation {
             matched.text.push_str(&self.stop.finish());
         }
         self.recorder.token(now_ms, !matched.text.is_empty());
-        Token {
+        let logprobs = sampled.logprobs.as_ref();
+        Ok(Token {
             id,
             text: matched.text,
             index,
             at_ms: now_ms,
-        }
+            logprob: logprobs.map(|logprobs| logprobs.chosen),
+            top_logprobs: logprobs.map(|logprobs| {
+                let top = logprobs.top.iter();
+                top.map(|token| TopLogprob::new(token, tokenizer)).collect()
+            }),
+        })
     }
 }

@@ -5,22 +5,27 @@
 //! by itself. Each [`Session::advance`] is one bounded piece of work: a prefill chunk or a
 //! decode step.
 
+mod constraint;
 mod error;
 mod generation;
 mod kv_cache;
 mod load;
 mod options;
 mod pacer;
+mod penalties;
 mod random;
+mod response_format;
 mod score;
 mod stop;
 
 pub use error::SessionError;
-pub use generation::{Generation, Progress, Token};
+pub use generation::{Generation, Progress, Token, TopLogprob};
 pub use load::{LoadOptions, Loader};
 pub use options::{GenerateOptions, Input, template_options};
+pub use response_format::ResponseFormat;
 pub use score::{ScoreJob, ScoreProgress, ScoreResult};
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 use serde::Serialize;
@@ -34,6 +39,7 @@ use crate::model::{Config, Weights, forward};
 use crate::tokenizer::{
     ChatMessage, ChatTemplate, Segment, TemplateError, TemplateOptions, Tokenizer,
 };
+use constraint::{Constraint, Constraints};
 use kv_cache::KvCache;
 use pacer::Pacer;
 
@@ -71,6 +77,8 @@ pub struct Session<B: Backend> {
     description: ModelDescription,
     tokenizer: Tokenizer,
     template: Option<Result<ChatTemplate, TemplateError>>,
+    /// Built at the first call that holds its answer to a form.
+    constraints: OnceCell<Constraints>,
     kv: KvCache,
     pacer: Pacer,
     clock: Rc<dyn Clock>,
@@ -131,16 +139,25 @@ impl<B: Backend> Session<B> {
     /// Starts a generation; no work is done before it is advanced.
     ///
     /// # Errors
-    /// [`SessionError::EmptyPrompt`], [`SessionError::ContextFull`], [`SessionError::TokenId`].
+    /// [`SessionError::EmptyPrompt`], [`SessionError::ContextFull`], [`SessionError::TokenId`],
+    /// and [`SessionError::Grammar`] for a form that cannot be used.
     pub fn generation(
         &self,
         prompt: Vec<u32>,
         options: GenerateOptions,
     ) -> Result<Generation, SessionError> {
         self.check_ids(&prompt)?;
+        for bias in &options.logit_bias {
+            self.check_id(bias.id)?;
+        }
+        let constraint = match &options.response_format {
+            Some(format) => Some(self.constraint(format)?),
+            None => None,
+        };
         Ok(Generation::new(
             prompt,
             options,
+            constraint,
             self.kv.capacity(),
             self.clock.now_ms(),
         ))
@@ -170,7 +187,7 @@ impl<B: Backend> Session<B> {
             let (done, total) = (kept + rows, generation.ids().len());
             return Ok(Progress::Prefilled { done, total });
         }
-        let params = generation.sample_params();
+        let params = generation.sample_params()?;
         let sampled = self
             .pass(&new, Outputs::LastRow, Some(&params))
             .await?
@@ -179,11 +196,19 @@ impl<B: Backend> Session<B> {
             self.pacer.record(rows, self.clock.now_ms() - started_ms);
         }
         let now_ms = self.clock.now_ms();
-        Ok(Progress::Token(generation.accept(
-            &sampled,
-            &self.tokenizer,
-            now_ms,
-        )))
+        let token = generation.accept(&sampled, &self.tokenizer, now_ms)?;
+        Ok(Progress::Token(token))
+    }
+
+    fn constraint(&self, format: &ResponseFormat) -> Result<Constraint, SessionError> {
+        let constraints = match self.constraints.get() {
+            Some(constraints) => constraints,
+            None => {
+                let built = Constraints::new(&self.tokenizer)?;
+                self.constraints.get_or_init(|| built)
+            }
+        };
+        constraints.start(format)
     }
 
     /// One pass over new ids at the cache's end.
@@ -191,7 +216,7 @@ impl<B: Backend> Session<B> {
         &mut self,
         ids: &[u32],
         outputs: Outputs,
-        sample: Option<&SampleParams>,
+        sample: Option<&SampleParams<'_>>,
     ) -> Result<Option<Sampled>, SessionError> {
         self.kv.reserve(ids.len(), &mut self.backend)?;
         let sequence = SequenceStep {
@@ -223,10 +248,7 @@ impl<B: Backend> Session<B> {
         if ids.is_empty() {
             return Err(SessionError::EmptyPrompt);
         }
-        let vocab_size = self.config.vocab_size;
-        if let Some(&id) = ids.iter().find(|&&id| id as usize >= vocab_size) {
-            return Err(SessionError::TokenId { id, vocab_size });
-        }
+        ids.iter().try_for_each(|&id| self.check_id(id))?;
         if ids.len() > self.kv.capacity() {
             return Err(SessionError::ContextFull {
                 prompt_tokens: ids.len(),
@@ -234,5 +256,13 @@ impl<B: Backend> Session<B> {
             });
         }
         Ok(())
+    }
+
+    fn check_id(&self, id: u32) -> Result<(), SessionError> {
+        let vocab_size = self.config.vocab_size;
+        if (id as usize) < vocab_size {
+            return Ok(());
+        }
+        Err(SessionError::TokenId { id, vocab_size })
     }
 }

@@ -3,10 +3,14 @@
 use serde_json::{Map, Value};
 
 use super::error::SessionError;
+use super::response_format::ResponseFormat;
+use crate::backend::TokenBias;
 use crate::tokenizer::{ChatMessage, Now, TemplateOptions};
 
 const MAX_STOPS: usize = 64;
 const MAX_STOP_BYTES: usize = 1024;
+/// Alternatives whose log-probabilities one token may carry.
+const MAX_LOGPROBS: u64 = 20;
 
 /// What to continue.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +69,19 @@ pub struct GenerateOptions {
     pub top_p: f32,
     /// Share of the largest probability below which candidates drop out.
     pub min_p: f32,
+    /// Makes tokens of prompt and answer less likely (above 1) or likelier (below); 1 does
+    /// nothing. Its window is all of both.
+    pub repetition_penalty: f32,
+    /// Subtracted from a token's logit for each time that the answer has it.
+    pub frequency_penalty: f32,
+    /// Subtracted from the logit of every token that the answer has.
+    pub presence_penalty: f32,
+    /// Added to the logits of single tokens, each id once.
+    pub logit_bias: Vec<TokenBias>,
+    /// Asks for the log-probability of each token and of this many likeliest ones.
+    pub logprobs: Option<usize>,
+    /// Holds the answer to a form.
+    pub response_format: Option<ResponseFormat>,
     /// Same seed, same tokens; `None`: the caller of the session supplies one.
     pub seed: Option<u64>,
     /// Texts that end the answer; none of them is shown.
@@ -83,6 +100,12 @@ impl Default for GenerateOptions {
             top_k: 40,
             top_p: 0.95,
             min_p: 0.0,
+            repetition_penalty: 1.0,
+            frequency_penalty: 0.0,
+            presence_penalty: 0.0,
+            logit_bias: Vec::new(),
+            logprobs: None,
+            response_format: None,
             seed: None,
             stop: Vec::new(),
             ignore_eos: false,
@@ -98,6 +121,12 @@ const KNOWN: &[&str] = &[
     "topK",
     "topP",
     "minP",
+    "repetitionPenalty",
+    "frequencyPenalty",
+    "presencePenalty",
+    "logitBias",
+    "logprobs",
+    "responseFormat",
     "seed",
     "stop",
     "ignoreEos",
@@ -118,6 +147,14 @@ impl GenerateOptions {
                 "topK" => read.top_k = size(name, value, 0, 1 << 30)?,
                 "topP" => read.top_p = top_p(name, value)?,
                 "minP" => read.min_p = number(name, value, 0.0, 1.0)?,
+                "repetitionPenalty" => read.repetition_penalty = repetition_penalty(name, value)?,
+                "frequencyPenalty" => read.frequency_penalty = number(name, value, -2.0, 2.0)?,
+                "presencePenalty" => read.presence_penalty = number(name, value, -2.0, 2.0)?,
+                "logitBias" => read.logit_bias = logit_bias(name, value)?,
+                "logprobs" => read.logprobs = logprobs(name, value)?,
+                "responseFormat" => {
+                    read.response_format = ResponseFormat::from_json(name, value)?;
+                }
                 "seed" => read.seed = Some(integer(name, value, 0, (1 << 53) - 1)?),
                 "stop" => read.stop = stops(name, value)?,
                 "ignoreEos" => {
@@ -139,7 +176,32 @@ impl GenerateOptions {
                 }
             }
         }
+        read.check_combinations()?;
         Ok(read)
+    }
+
+    /// Whether the choice of a token depends on those before it.
+    pub(super) fn has_penalties(&self) -> bool {
+        let none = Self::default();
+        self.repetition_penalty != none.repetition_penalty
+            || self.frequency_penalty != none.frequency_penalty
+            || self.presence_penalty != none.presence_penalty
+    }
+
+    /// A form decides by itself where an answer may end: what ends it elsewhere, or goes on
+    /// past its end, would break it.
+    fn check_combinations(&self) -> Result<(), SessionError> {
+        if self.response_format.is_none() {
+            return Ok(());
+        }
+        let limit = "left out where responseFormat decides how the answer ends";
+        if !self.stop.is_empty() {
+            return Err(invalid("stop", "given", limit));
+        }
+        if self.ignore_eos {
+            return Err(invalid("ignoreEos", "true", limit));
+        }
+        Ok(())
     }
 }
 
@@ -179,7 +241,7 @@ pub(super) fn invalid(
 }
 
 /// The kind of a value, where the value itself may be long.
-fn kind(value: &Value) -> &'static str {
+pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null (or not a finite number)",
         Value::Bool(_) => "a boolean",
@@ -212,6 +274,46 @@ fn top_p(name: &str, value: &Value) -> Result<f32, SessionError> {
         value,
         "above 0 and at most 1; for the likeliest token alone use topK: 1",
     ))
+}
+
+fn repetition_penalty(name: &str, value: &Value) -> Result<f32, SessionError> {
+    let penalty = number(name, value, 0.0, 10.0)?;
+    if penalty > 0.0 {
+        return Ok(penalty);
+    }
+    Err(invalid(
+        name,
+        value,
+        "above 0 and at most 10; 1 does nothing",
+    ))
+}
+
+/// Reads `{ "id": bias }`.
+fn logit_bias(name: &str, value: &Value) -> Result<Vec<TokenBias>, SessionError> {
+    let limit = "an object of token ids, each with a number from -100 to 100";
+    let entries = value
+        .as_object()
+        .ok_or_else(|| invalid(name, kind(value), limit))?;
+    let read = |(key, value): (&String, &Value)| {
+        // One spelling per id, so that none occurs twice.
+        let id = key.parse().ok().filter(|id: &u32| id.to_string() == *key);
+        let id = id.ok_or_else(|| invalid(name, format!("for {key:?}"), limit))?;
+        let bias = number(&format!("{name}[{id}]"), value, -100.0, 100.0)?;
+        Ok(TokenBias { id, bias })
+    };
+    entries.iter().map(read).collect()
+}
+
+/// Reads a number of alternatives; `true` is none of them, `false` no log-probabilities.
+fn logprobs(name: &str, value: &Value) -> Result<Option<usize>, SessionError> {
+    match value {
+        Value::Bool(wanted) => Ok(wanted.then_some(0)),
+        Value::Number(_) => size(name, value, 0, MAX_LOGPROBS).map(Some),
+        _ => {
+            let limit = format!("true, or a number of alternatives from 0 to {MAX_LOGPROBS}");
+            Err(invalid(name, kind(value), limit))
+        }
+    }
 }
 
 fn integer(name: &str, value: &Value, min: u64, max: u64) -> Result<u64, SessionError> {
@@ -286,6 +388,21 @@ mod tests {
     }
 
     #[test]
+    fn biases_and_logprobs_are_read_in_all_their_forms() {
+        let options = read(json!({ "logitBias": { "7": -100, "31": 0.5 }, "logprobs": 3 }));
+        let options = options.expect("all are in range");
+        let biases: Vec<_> = options.logit_bias.iter().map(|b| (b.id, b.bias)).collect();
+        assert_eq!(biases, [(7, -100.0), (31, 0.5)]);
+        assert_eq!(options.logprobs, Some(3));
+        let asked = |value: bool| {
+            read(json!({ "logprobs": value }))
+                .expect("a choice")
+                .logprobs
+        };
+        assert_eq!((asked(true), asked(false)), (Some(0), None));
+    }
+
+    #[test]
     fn refusals_name_the_option() {
         for (options, name) in [
             (json!({ "temperature": -0.1 }), "temperature"),
@@ -295,6 +412,28 @@ mod tests {
             (json!({ "topP": 0 }), "topP"),
             (json!({ "topP": 1.01 }), "topP"),
             (json!({ "minP": 2 }), "minP"),
+            (json!({ "repetitionPenalty": 0 }), "repetitionPenalty"),
+            (json!({ "repetitionPenalty": 10.5 }), "repetitionPenalty"),
+            (json!({ "frequencyPenalty": 2.1 }), "frequencyPenalty"),
+            (json!({ "presencePenalty": -2.1 }), "presencePenalty"),
+            (json!({ "logitBias": [1] }), "logitBias"),
+            (json!({ "logitBias": { "x": 1 } }), "logitBias"),
+            (json!({ "logitBias": { "07": 1 } }), "logitBias"),
+            (json!({ "logitBias": { "7": 101 } }), "logitBias[7]"),
+            (json!({ "logprobs": 21 }), "logprobs"),
+            (json!({ "logprobs": "all" }), "logprobs"),
+            (
+                json!({ "responseFormat": { "type": "json" } }),
+                "responseFormat.type",
+            ),
+            (
+                json!({ "responseFormat": { "type": "json_object" }, "stop": ["x"] }),
+                "stop",
+            ),
+            (
+                json!({ "ignoreEos": true, "responseFormat": { "type": "json_object" } }),
+                "ignoreEos",
+            ),
             (json!({ "maxTokens": 0 }), "maxTokens"),
             (json!({ "seed": -1 }), "seed"),
             (json!({ "stop": "x" }), "stop"),

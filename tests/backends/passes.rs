@@ -18,13 +18,11 @@ macro_rules! on_all_backends {
     };
 }
 
-fn greedy() -> SampleParams {
+fn greedy() -> SampleParams<'static> {
     SampleParams {
-        temperature: 0.0,
-        top_k: 0,
-        top_p: 1.0,
-        min_p: 0.0,
         uniform: 0.5,
+        logprobs: Some(0),
+        ..SampleParams::GREEDY
     }
 }
 
@@ -184,7 +182,7 @@ fn a_sampled_token_feeds_the_next_pass() {
         let got = block_on(model.backend.read_logits()).unwrap().to_vec();
 
         let sampled = block_on(model.backend.read_token(slot)).unwrap();
-        assert!(sampled.logprob < 0.0);
+        assert!(sampled.logprobs.unwrap().chosen < 0.0);
         let all: Vec<u32> = ids.iter().copied().chain([sampled.id]).collect();
         let want = model.chunks(&all, &[5]);
         assert_eq!(got, want[4 * model.tiny.vocab..]);

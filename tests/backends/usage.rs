@@ -327,13 +327,7 @@ fn rejects_positions_that_no_submitted_pass_has_written() {
 fn rejects_operations_out_of_order() {
     fn check<B: Backend>(b: B) {
         let mut model = Loaded::new(&Tiny::default(), b);
-        let greedy = SampleParams {
-            temperature: 0.0,
-            top_k: 0,
-            top_p: 1.0,
-            min_p: 0.0,
-            uniform: 0.0,
-        };
+        let greedy = SampleParams::GREEDY;
         assert_eq!(usage_of(model.record()), "no pass has begun");
         usage_of(block_on(model.backend.submit()));
         usage_of(model.backend.sample(Slot::Logits, &greedy));
@@ -562,6 +556,7 @@ fn damaged_weights_end_in_not_finite() {
                 top_p: 0.9,
                 min_p: 0.1,
                 uniform: 0.5,
+                ..SampleParams::GREEDY
             };
             let error = model.backend.sample(Slot::Logits, &params).unwrap_err();
             assert_eq!(error, BackendError::NotFinite);

@@ -38,10 +38,16 @@ pub(crate) fn metadata() -> GgufBuilder {
 
 /// Metadata in which `change` may say things before the usual keys.
 pub(crate) fn metadata_with(change: impl Fn(GgufBuilder) -> GgufBuilder) -> GgufBuilder {
+    metadata_of(&[], change)
+}
+
+/// As [`metadata_with`], for a vocabulary with `more` tokens behind those of all bytes.
+fn metadata_of(more: &[String], change: impl Fn(GgufBuilder) -> GgufBuilder) -> GgufBuilder {
     let mut tokens: Vec<String> = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
         .map(str::to_owned)
         .to_vec();
     tokens.extend(byte_alphabet());
+    tokens.extend_from_slice(more);
     let types: Vec<i32> = (0..tokens.len())
         .map(|id| if id < 3 { 3 } else { 1 })
         .collect();
@@ -113,6 +119,14 @@ pub(crate) fn with_tensors(
         builder = builder.tensor_f32(name, shape, &values);
     }
     builder
+}
+
+/// The whole file of a model with `more` tokens.
+pub(crate) fn file_with_tokens(more: &[String]) -> Vec<u8> {
+    let named = metadata_of(more, |builder| builder.str("general.architecture", "llama"));
+    let mut tensors = tensors();
+    tensors[0].1[1] += more.len() as u64;
+    with_tensors(named, &tensors).build()
 }
 
 /// The whole file.

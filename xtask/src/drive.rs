@@ -87,8 +87,11 @@ pub(crate) fn chat(mut parser: Parser) -> Result<()> {
                 continue;
             }
             "ignore-eos" => Value::Bool(true),
-            "max-tokens" | "top-k" | "seed" => args::number::<u64>(&mut parser, &name)?.into(),
-            "temperature" | "top-p" | "min-p" => args::number::<f64>(&mut parser, &name)?.into(),
+            "max-tokens" | "top-k" | "seed" | "logprobs" => {
+                args::number::<u64>(&mut parser, &name)?.into()
+            }
+            "temperature" | "top-p" | "min-p" | "repetition-penalty" | "frequency-penalty"
+            | "presence-penalty" => args::number::<f64>(&mut parser, &name)?.into(),
             _ if common.read(&name, &mut parser)? => continue,
             _ => return Err(args::unknown("chat", &name)),
         };

@@ -28,6 +28,7 @@ Usage: cargo xtask COMMAND [OPTIONS]
        --raw TEXT         a prompt as it stands
        --messages FILE    a JSON array of { role, content }
        --max-tokens N --temperature X --top-k N --top-p X --min-p X --seed N
+       --repetition-penalty X --frequency-penalty X --presence-penalty X --logprobs N
        --stop TEXT        may be repeated
        --ignore-eos       keep going past end tokens
   score                 teacher-forced log-probabilities

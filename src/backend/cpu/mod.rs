@@ -412,7 +412,11 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
-    fn sample(&mut self, logits: Slot, params: &SampleParams) -> Result<TokenSlot, BackendError> {
+    fn sample(
+        &mut self,
+        logits: Slot,
+        params: &SampleParams<'_>,
+    ) -> Result<TokenSlot, BackendError> {
         let sampled = sample(self.ledger.last_logits(logits)?, params)?;
         Ok(self.ledger.keep_token(sampled))
     }

@@ -1,24 +1,13 @@
-//! Host sampling against examples worked out by hand and against frequencies.
+//! Temperature, cuts and draw against examples worked out by hand.
 
 use tokenbrook::backend::{BackendError, SampleParams, arg_max, log_sum_exp, sample};
 
-/// Temperature 1 without cuts.
-const PLAIN: SampleParams = SampleParams {
-    temperature: 1.0,
-    top_k: 0,
-    top_p: 1.0,
-    min_p: 0.0,
-    uniform: 0.0,
-};
+use crate::{PLAIN, id};
 
 /// Logits whose probabilities are 0.5, 0.25, 0.125, 0.0625, 0.0625, in a shuffled order.
 const HALVES: [f32; 5] = [3.0 * LN_2, 2.0 * LN_2, 4.0 * LN_2, LN_2, LN_2];
 const HALVES_P: [f64; 5] = [0.25, 0.125, 0.5, 0.0625, 0.0625];
 const LN_2: f32 = std::f32::consts::LN_2;
-
-fn id(logits: &[f32], params: SampleParams) -> u32 {
-    sample(logits, &params).unwrap().id
-}
 
 /// How often each token is drawn for `n` evenly spaced uniforms.
 fn counts(logits: &[f32], params: SampleParams, n: u32) -> Vec<u32> {
@@ -28,14 +17,6 @@ fn counts(logits: &[f32], params: SampleParams, n: u32) -> Vec<u32> {
         counts[id(logits, SampleParams { uniform, ..params }) as usize] += 1;
     }
     counts
-}
-
-/// SplitMix64 (<https://prng.di.unimi.it/splitmix64.c>) as a uniform in `[0, 1)`.
-fn uniform(state: &mut u64) -> f64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 #[test]
@@ -166,55 +147,39 @@ fn cuts_apply_in_order() {
 }
 
 #[test]
-fn draws_over_a_seeded_sequence_pass_a_chi_square_test() {
-    let mut state = 20_261_129;
-    let logits: Vec<f32> = (0..11).map(|i| (i as f32 * 0.7).sin() * 2.0).collect();
-    let weights: Vec<f64> = logits.iter().map(|&z| (f64::from(z) / 0.8).exp()).collect();
-    let total: f64 = weights.iter().sum();
-    let n = 20_000;
-    let mut counts = vec![0_u32; logits.len()];
-    for _ in 0..n {
-        let uniform = uniform(&mut state);
-        counts[id(
-            &logits,
-            SampleParams {
-                temperature: 0.8,
-                uniform,
-                ..PLAIN
-            },
-        ) as usize] += 1;
-    }
-    let chi_square: f64 = counts
-        .iter()
-        .zip(&weights)
-        .map(|(&count, weight)| {
-            let want = weight / total * f64::from(n);
-            (f64::from(count) - want).powi(2) / want
-        })
-        .sum();
-    // 10 degrees of freedom: 29.6 is exceeded once in a thousand seeds.
-    assert!(chi_square < 29.6, "{chi_square} {counts:?}");
-}
-
-#[test]
 fn log_probabilities_are_of_the_raw_logits() {
     for temperature in [0.0, 0.3, 5.0] {
         let params = SampleParams {
             temperature,
             top_k: 2,
             min_p: 0.1,
+            logprobs: Some(4),
             ..PLAIN
         };
         let sampled = sample(&HALVES, &params).unwrap();
-        let want = HALVES_P[sampled.id as usize].ln();
+        let logprobs = sampled.logprobs.unwrap();
+        let close = |got: f64, id: u32| (got - HALVES_P[id as usize].ln()).abs() < 1e-6;
+        assert!(close(logprobs.chosen, sampled.id), "{logprobs:?}");
+        // Of the two equal ones the lower id stays.
+        let ids: Vec<u32> = logprobs.top.iter().map(|token| token.id).collect();
+        assert_eq!(ids, [2, 0, 1, 3]);
         assert!(
-            (sampled.logprob - want).abs() < 1e-6,
-            "{} {want}",
-            sampled.logprob
+            logprobs.top.iter().all(|t| close(t.logprob, t.id)),
+            "{logprobs:?}"
         );
     }
-    let large = [3e38_f32, 1.0];
-    assert_eq!(sample(&large, &PLAIN).unwrap().logprob, 0.0);
+    let asked = |logits: &[f32], count| {
+        let params = SampleParams {
+            logprobs: Some(count),
+            ..PLAIN
+        };
+        sample(logits, &params).unwrap().logprobs.unwrap()
+    };
+    assert_eq!(asked(&[3e38, 1.0], 0).chosen, 0.0);
+    assert_eq!(asked(&HALVES, 0).top, []);
+    // What cannot come is no alternative, and there are no more than the vocabulary has.
+    assert_eq!(asked(&[0.5, f32::NEG_INFINITY], 20).top.len(), 1);
+    assert_eq!(sample(&HALVES, &PLAIN).unwrap().logprobs, None);
     assert!((log_sum_exp(&HALVES, HALVES[2]) - (16.0_f64 * 2.0).ln()).abs() < 1e-6);
 }
 
@@ -310,7 +275,6 @@ fn a_vocabulary_of_one_leaves_no_choice() {
             ..PLAIN
         },
     ] {
-        let sampled = sample(&[-4.0], &params).unwrap();
-        assert_eq!((sampled.id, sampled.logprob), (0, 0.0));
+        assert_eq!(id(&[-4.0], params), 0);
     }
 }
