@@ -30,7 +30,8 @@ export class Exchange {
   begin(): void;
   token(token: Token): void;
   finish(stats: Stats): void;
-  fail(code: string, message: string): void;
+  /** `option`: the one that the failure is about. */
+  fail(code: string, message: string, option?: string): void;
   take(): Uint8Array<ArrayBuffer>;
   free(): void;
 }

@@ -122,11 +122,15 @@ impl CompletionRequest {
         options
     }
 
-    /// The parameter that an option of the generation came from.
+    /// The parameter that an option of the generation came from; a place within the option
+    /// (`logitBias[7]`) is one within the parameter.
     #[must_use]
-    pub fn parameter_of(&self, option: &str) -> Option<&'static str> {
+    pub fn parameter_of(&self, option: &str) -> Option<String> {
+        let end = option.find(['.', '[']).unwrap_or(option.len());
+        let (option, place) = option.split_at(end);
         let mut pairs = self.options.parameters.iter();
-        pairs.find(|(name, _)| *name == option).map(|pair| pair.1)
+        let (_, parameter) = pairs.find(|(name, _)| *name == option)?;
+        Some(format!("{parameter}{place}"))
     }
 
     /// The parameter that holds the prompt.
@@ -306,9 +310,10 @@ mod tests {
     #[test]
     fn options_know_where_they_came_from() {
         let request = chat(json!({ "max_tokens": 1, "top_k": 2 })).expect("it is complete");
-        assert_eq!(request.parameter_of("maxTokens"), Some("max_tokens"));
-        assert_eq!(request.parameter_of("topK"), Some("top_k"));
-        assert_eq!(request.parameter_of("topP"), None);
+        let parameter = |option: &str| request.parameter_of(option);
+        assert_eq!(parameter("maxTokens").as_deref(), Some("max_tokens"));
+        assert_eq!(parameter("topK[3].x").as_deref(), Some("top_k[3].x"));
+        assert_eq!((parameter("topP"), parameter("top")), (None, None));
         assert_eq!(request.input_parameter(), "messages");
     }
 }

@@ -223,18 +223,24 @@ impl Exchange {
         Ok(())
     }
 
-    /// The generation was refused or failed, with the engine's code and sentence. A stream
-    /// that has begun ends with an error event; otherwise the whole answer is the error.
-    pub fn fail(&mut self, code: String, message: String) {
+    /// The generation was refused or failed, with the engine's code and sentence, and the
+    /// option that is to blame. A stream that has begun ends with an error event; otherwise the
+    /// whole answer is the error.
+    pub fn fail(&mut self, code: String, mut message: String, option: Option<String>) {
         let Some(completion) = &mut self.completion else {
             return;
         };
-        let about_input = !completion.begun && matches!(&*code, "invalid-option" | "context-full");
-        let parameter = completion.request.input_parameter();
+        let option = option.as_deref();
+        let mut param = option.and_then(|name| completion.request.parameter_of(name));
+        if let (Some(option), Some(param)) = (option, &param) {
+            message = message.replace(&format!("{option:?}"), &format!("{param:?}"));
+        } else if !completion.begun && matches!(&*code, "invalid-option" | "context-full") {
+            param = Some(completion.request.input_parameter().to_owned());
+        }
         let error = DialectError::Engine {
             code,
             message,
-            param: about_input.then(|| parameter.to_owned()),
+            param,
         };
         if completion.begun && completion.request.stream() {
             completion.writer.fail(&error);
@@ -278,18 +284,15 @@ impl Exchange {
 
 /// An option that the engine refuses, under the name that the request has for it.
 fn refusal(request: &CompletionRequest, why: SessionError) -> DialectError {
-    let parameter = |option: &str| {
-        let known = request.parameter_of(option);
-        known.map_or_else(|| option.to_owned(), str::to_owned)
-    };
+    let parameter = |option: String| request.parameter_of(&option).unwrap_or(option);
     match why {
         SessionError::InvalidOption { name, value, limit } => DialectError::Invalid {
-            param: parameter(&name),
+            param: parameter(name),
             value,
             limit,
         },
         SessionError::UnknownOption { name, .. } => DialectError::Unsupported {
-            param: parameter(&name),
+            param: parameter(name),
         },
         other => DialectError::Engine {
             code: other.code().to_owned(),
