@@ -449,6 +449,70 @@ test('a body that is not read has at most lookahead + 1 tokens made', async () =
   expect(made).toEqual({ unread: 0, read: 9, afterwards: 9 });
 });
 
+test('a failure after the first byte reaches clients as their errors', async ({
+  browser,
+  server,
+}) => {
+  const page = await openPage(browser, server);
+  await importClients(page);
+  const seen = await page.evaluate(async ([address, messages]) => {
+    const model = await tokenbrook.load('/tiny.gguf', { workerUrl: '/workers/failing.js' });
+    const baseURL = 'http://local/v1';
+    const openai = new clients.OpenAI({
+      baseURL,
+      apiKey: 'none',
+      fetch: model.fetch,
+      dangerouslyAllowBrowser: true,
+      maxRetries: 0,
+    });
+    const body = { model: 'any', messages, temperature: 0 };
+    let text = '';
+    let error: unknown;
+    try {
+      const stream = await openai.chat.completions.create({ ...body, stream: true });
+      for await (const { choices } of stream) text += choices[0]?.delta.content ?? '';
+    } catch (thrown) {
+      error = thrown;
+    }
+    const whole: unknown = await openai.chat.completions.create(body).catch((e: unknown) => e);
+    const provider = clients.createOpenAICompatible({ name: 'local', baseURL, fetch: model.fetch });
+    const failures: string[] = [];
+    const { textStream } = clients.streamText({
+      model: provider('any'),
+      messages,
+      temperature: 0,
+      onError: ({ error }) => void failures.push(String(error)),
+    });
+    let aiText = '';
+    for await (const piece of textStream) aiText += piece;
+    const raw = await model.fetch(address, {
+      method: 'POST',
+      body: JSON.stringify({ ...body, stream: true }),
+    });
+    const { OpenAI } = clients;
+    return {
+      text,
+      aiText,
+      failures,
+      error: error instanceof OpenAI.APIError && [error.code, error.type, error.message],
+      whole: whole instanceof OpenAI.InternalServerError && [whole.status, whole.code],
+      raw: await raw.text(),
+    };
+  }, [CHAT, MESSAGES] as const);
+  expect(seen.text.length).toBeGreaterThan(0);
+  expect(alone.text.startsWith(seen.text)).toBe(true);
+  expect(seen.error).toEqual(['out_of_memory', 'server_error', 'There is no memory left.']);
+  expect(seen.whole).toEqual([500, 'out_of_memory']);
+  expect(seen.aiText).toBe(seen.text);
+  expect(seen.failures.join()).toContain('There is no memory left.');
+  const tail = seen.raw.slice(seen.raw.indexOf('event: error'));
+  expect(tail).toBe(
+    'event: error\ndata: {"error":{"message":"There is no memory left.",' +
+      '"type":"server_error","param":null,"code":"out_of_memory"}}\n\n',
+  );
+  await page.close();
+});
+
 test('the default model answers through a client as it does alone', async ({ browser, server }) => {
   const page = await openPage(browser, server);
   await importClients(page);
