@@ -2,7 +2,8 @@
 // Every failure that a caller may act on is an `Error` with a `code` of errors.ts; anything
 // else that is thrown means that the engine is lost.
 
-import type { ChatMessage, GenerateOptions, Memory, ModelInfo } from './types.js';
+import type { EngineGenerateOptions } from './protocol.js';
+import type { ChatMessage, Memory, ModelInfo } from './types.js';
 import type { ScoreResult, Stats, TemplateOptions, Token } from './types.js';
 
 export interface LoaderOptions {
@@ -20,6 +21,21 @@ export type StepResult =
 
 export type ScoreStep = { done: number; total: number } | ScoreResult;
 
+/** One request in the OpenAI dialect and its answer; see `src/wasm/dialect.rs`. */
+export class Exchange {
+  private constructor();
+  readonly streams: boolean;
+  head(): { status: number; headers: [string, string][] };
+  next(): { input: string | ChatMessage[]; options: EngineGenerateOptions } | undefined;
+  begin(): void;
+  token(token: Token): void;
+  finish(stats: Stats): void;
+  /** `option`: the one that the failure is about. */
+  fail(code: string, message: string, option?: string): void;
+  take(): Uint8Array<ArrayBuffer>;
+  free(): void;
+}
+
 export class Loader {
   constructor(options: LoaderOptions);
   push(bytes: Uint8Array): void;
@@ -36,10 +52,8 @@ export class Engine {
   tokenize(text: string, special: boolean): Uint32Array;
   detokenize(ids: Uint32Array): string;
   applyChatTemplate(messages: ChatMessage[], options?: TemplateOptions): string;
-  start(
-    input: string | ChatMessage[],
-    options: Omit<GenerateOptions, 'signal' | 'lookahead'>,
-  ): number;
+  start(input: string | ChatMessage[], options: EngineGenerateOptions): number;
+  exchange(method: string, path: string, body: Uint8Array): Exchange;
   promptIds(id: number): Uint32Array;
   step(id: number): Promise<StepResult>;
   end(id: number, reason: 'cancelled' | 'error' | null): Stats;

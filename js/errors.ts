@@ -58,6 +58,8 @@ export interface WireError {
   message: string;
   url?: string | undefined;
   status?: number | undefined;
+  /** `invalid-option`: its name, where the engine judged it. */
+  option?: string | undefined;
   cause?: { name: string; message: string } | undefined;
 }
 
@@ -75,10 +77,11 @@ export function toWire(error: unknown): WireError {
     const cause = describe(error);
     return { code: 'internal', message: `The engine failed: ${cause.message}`, cause };
   }
-  const known = error as TokenbrookError;
+  const known = error as TokenbrookError & { option?: unknown };
   const wire: WireError = { code, message: String(known.message) };
   if (typeof known.url === 'string') wire.url = known.url;
   if (typeof known.status === 'number') wire.status = known.status;
+  if (typeof known.option === 'string') wire.option = known.option;
   if (known.cause !== undefined) wire.cause = describe(known.cause);
   return wire;
 }

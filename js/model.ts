@@ -2,9 +2,11 @@
 // everything when the worker is lost or the model is disposed.
 
 import { TokenbrookError, describe, fromWire } from './errors.js';
+import { ExchangeFeed, performFetch } from './fetch.js';
 import * as check from './options.js';
 import type { Call, CallValue, FromWorker, ToWorker } from './protocol.js';
 import { TokenFeed, createTokenStream, define } from './token-stream.js';
+import type { StreamLink } from './token-stream.js';
 import type { ChatMessage, GenerateOptions, Memory, Model, ModelInfo } from './types.js';
 import type { ScoreResult, TemplateOptions, TokenStream } from './types.js';
 
@@ -20,6 +22,7 @@ export class WorkerModel implements Model {
   readonly #worker: Worker;
   readonly #calls = new Map<number, Pending>();
   readonly #feeds = new Map<number, TokenFeed>();
+  readonly #exchanges = new Map<number, ExchangeFeed>();
   #nextId = 1;
   /** Why the model takes no calls any more. */
   #gone: TokenbrookError | undefined;
@@ -83,11 +86,7 @@ export class WorkerModel implements Model {
       check.checkInput(input);
       const { engine, lookahead, signal } = check.checkGenerateOptions(options);
       if (this.#gone !== undefined) throw this.#gone;
-      const link = {
-        credit: (total: number) => this.#send({ type: 'credit', id, total }),
-        cancel: () => this.#send({ type: 'cancel', id }),
-      };
-      const feed = new TokenFeed({ link, lookahead, signal, calledAtMs });
+      const feed = new TokenFeed({ link: this.#link(id), lookahead, signal, calledAtMs });
       if (!signal?.aborted) {
         this.#send({ type: 'generate', id, input, options: engine, calledAtMs });
         this.#feeds.set(id, feed);
@@ -97,6 +96,18 @@ export class WorkerModel implements Model {
       return failedStream(error, calledAtMs);
     }
   }
+
+  readonly fetch = (input: RequestInfo | URL, init?: RequestInit): Promise<Response> => {
+    const calledAtMs = performance.now();
+    return performFetch(input, init, (request, signal) => {
+      if (this.#gone !== undefined) throw this.#gone;
+      const id = this.#nextId++;
+      const feed = new ExchangeFeed(this.#link(id), check.DEFAULT_LOOKAHEAD, signal);
+      this.#exchanges.set(id, feed);
+      this.#send({ type: 'exchange', id, request, calledAtMs });
+      return feed;
+    });
+  };
 
   async dispose(): Promise<void> {
     this.#end(new TokenbrookError('disposed', 'The model was disposed: load it again.'));
@@ -118,6 +129,13 @@ export class WorkerModel implements Model {
         reject(typed(error));
       }
     });
+  }
+
+  #link(id: number): StreamLink {
+    return {
+      credit: (total) => this.#send({ type: 'credit', id, total }),
+      cancel: () => this.#send({ type: 'cancel', id }),
+    };
   }
 
   #send(message: ToWorker): void {
@@ -144,6 +162,15 @@ export class WorkerModel implements Model {
       case 'failed':
         this.#takeFeed(message.id)?.failed(fromWire(message.error), message.stats);
         break;
+      case 'response':
+        this.#exchange(message.id, message.body !== null)?.responded(message, message.body);
+        break;
+      case 'body':
+        this.#exchanges.get(message.id)?.part(message.bytes, message.tokens);
+        break;
+      case 'body-end':
+        this.#exchange(message.id, true)?.ended();
+        break;
       case 'crashed':
         this.#crash(message.error.message);
         break;
@@ -162,6 +189,13 @@ export class WorkerModel implements Model {
     return feed;
   }
 
+  /** The exchange `id`; `last`: nothing comes for it after this. */
+  #exchange(id: number, last: boolean): ExchangeFeed | undefined {
+    const exchange = this.#exchanges.get(id);
+    if (last) this.#exchanges.delete(id);
+    return exchange;
+  }
+
   #crash(what: string): void {
     this.#end(crashed(what));
   }
@@ -175,6 +209,8 @@ export class WorkerModel implements Model {
     const reason = error.code === 'disposed' ? 'cancelled' : 'error';
     for (const feed of this.#feeds.values()) feed.failed(error, null, reason);
     this.#feeds.clear();
+    for (const exchange of this.#exchanges.values()) exchange.failed(error);
+    this.#exchanges.clear();
   }
 }
 

@@ -5,7 +5,8 @@ import { TokenbrookError, invalidOption } from './errors.js';
 import type { EngineGenerateOptions, EngineSettings, WireFile } from './protocol.js';
 import type { GenerateOptions, LoadOptions, Source, SourceFile, TemplateOptions } from './types.js';
 
-const DEFAULT_LOOKAHEAD = 8;
+/** Tokens made ahead of a reader. */
+export const DEFAULT_LOOKAHEAD = 8;
 
 const LOAD_OPTIONS: readonly (keyof LoadOptions)[] = [
   'backend',

@@ -13,6 +13,20 @@ export type EngineSettings = Pick<LoadOptions, 'backend' | 'precision' | 'contex
 /** What `engine.start` gets; credit and abort stay in the worker and the face. */
 export type EngineGenerateOptions = Omit<GenerateOptions, 'signal' | 'lookahead'>;
 
+/** A request in the OpenAI dialect. */
+export interface WireRequest {
+  method: string;
+  /** The path of its address, percent-encoded. */
+  path: string;
+  body: Uint8Array;
+}
+
+/** The head of a response, as `new Response()` takes it. */
+export interface WireHead {
+  status: number;
+  headers: [string, string][];
+}
+
 /** Requests with one answer, served between two steps. */
 export type Call =
   | { method: 'memory' }
@@ -42,7 +56,8 @@ export type ToWorker =
       options: EngineGenerateOptions;
       calledAtMs: number;
     }
-  /** The reader wants `total` tokens of generation `id` in all. */
+  | { type: 'exchange'; id: number; request: WireRequest; calledAtMs: number }
+  /** The reader wants `total` tokens of generation or exchange `id` in all. */
   | { type: 'credit'; id: number; total: number }
   | { type: 'cancel'; id: number };
 
@@ -59,6 +74,11 @@ export type FromWorker =
   | { type: 'token'; id: number; token: Token; counters: Counters }
   | { type: 'finished'; id: number; stats: Stats }
   | { type: 'failed'; id: number; error: WireError; stats: Stats | null }
+  /** `body`: the whole of it, after which nothing comes; `null` when it comes in parts. */
+  | ({ type: 'response'; id: number; body: Uint8Array<ArrayBuffer> | null } & WireHead)
+  /** What `tokens` tokens added to the body, which may be nothing. */
+  | { type: 'body'; id: number; bytes: Uint8Array<ArrayBuffer>; tokens: number }
+  | { type: 'body-end'; id: number }
   /** The engine is lost; the worker answers nothing any more. */
   | { type: 'crashed'; error: WireError };
 

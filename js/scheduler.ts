@@ -8,7 +8,10 @@
 
 import type { Engine } from './engine.js';
 import { codeOf, toWire } from './errors.js';
-import type { Call, CallValue, EngineGenerateOptions, FromWorker } from './protocol.js';
+import type { WireError } from './errors.js';
+import { ExchangeOutput } from './exchange.js';
+import type { Call, CallValue, Counters, EngineGenerateOptions, FromWorker } from './protocol.js';
+import type { WireRequest } from './protocol.js';
 import type { ChatMessage, ScoreResult, Stats, Token } from './types.js';
 
 /** How long a generation without credit keeps the engine from a call that could run, ms. */
@@ -25,6 +28,7 @@ export type ScheduledEngine = Pick<
   | 'promptIds'
   | 'step'
   | 'end'
+  | 'exchange'
   | 'startScore'
   | 'stepScore'
 >;
@@ -38,13 +42,31 @@ export interface SchedulerOptions {
   turn: () => Promise<void>;
 }
 
+/** What a generation starts from. */
+export interface Start {
+  input: string | ChatMessage[];
+  options: EngineGenerateOptions;
+}
+
+/** Where the news of a generation goes. */
+export interface Output {
+  started(promptIds: number[]): void;
+  token(token: Token, counters: Counters): void;
+  /** Gives the generation that goes on with the same id and credit, if there is one. */
+  finished(stats: Stats): Start | undefined;
+  failed(error: WireError, stats: Stats | null): void;
+}
+
 interface Generation {
   kind: 'generation';
   id: number;
   engineId: number;
   calledAtMs: number;
+  output: Output;
   /** Tokens that the reader wants in all. */
   credit: number;
+  /** Tokens of the generations before this one that had the same id. */
+  earlier: number;
   made: number;
   maxTokens: number;
   /** Page clock. */
@@ -103,27 +125,27 @@ export class Scheduler {
     options: EngineGenerateOptions,
     calledAtMs: number,
   ): void {
+    const output: Output = {
+      started: (promptIds) => this.#post({ type: 'started', id, promptIds }),
+      token: (token, counters) => this.#post({ type: 'token', id, token, counters }),
+      finished: (stats) => {
+        this.#post({ type: 'finished', id, stats });
+        return undefined;
+      },
+      failed: (error, stats) => this.#post({ type: 'failed', id, error, stats }),
+    };
     this.#enqueue(() => {
-      try {
-        const engineId = this.#engine.start(input, options);
-        this.#jobs.push({
-          kind: 'generation',
-          id,
-          engineId,
-          calledAtMs,
-          credit: 0,
-          made: 0,
-          maxTokens: options.maxTokens ?? Number.POSITIVE_INFINITY,
-          firstStepAtMs: undefined,
-          firstTokenAtMs: undefined,
-          firstTextAtMs: undefined,
-        });
-        const promptIds = Array.from(this.#engine.promptIds(engineId));
-        this.#post({ type: 'started', id, promptIds });
-      } catch (error) {
-        if (codeOf(error) === undefined) throw error;
-        this.#post({ type: 'failed', id, error: toWire(error), stats: null });
-      }
+      this.#start({ input, options }, { id, calledAtMs, output, credit: 0, earlier: 0 });
+    });
+  }
+
+  exchange(id: number, { method, path, body }: WireRequest, calledAtMs: number): void {
+    this.#enqueue(() => {
+      const exchange = this.#engine.exchange(method, path, body);
+      const output = new ExchangeOutput(id, exchange, this.#post);
+      const start = output.open();
+      if (start === undefined) return;
+      this.#start(start, { id, calledAtMs, output, credit: output.credit, earlier: 0 });
     });
   }
 
@@ -139,6 +161,32 @@ export class Scheduler {
       const job = this.#generation(id);
       if (job !== undefined) this.#finish(job, 'cancelled');
     });
+  }
+
+  #start(
+    { input, options }: Start,
+    call: Pick<Generation, 'id' | 'calledAtMs' | 'output' | 'credit' | 'earlier'>,
+  ): void {
+    try {
+      const engineId = this.#engine.start(input, options);
+      const job: Generation = {
+        ...call,
+        kind: 'generation',
+        engineId,
+        made: 0,
+        maxTokens: options.maxTokens ?? Number.POSITIVE_INFINITY,
+        firstStepAtMs: undefined,
+        firstTokenAtMs: undefined,
+        firstTextAtMs: undefined,
+      };
+      // What goes on keeps its place in the queue.
+      if (call.earlier > 0) this.#jobs.unshift(job);
+      else this.#jobs.push(job);
+      call.output.started(Array.from(this.#engine.promptIds(engineId)));
+    } catch (error) {
+      if (codeOf(error) === undefined) throw error;
+      call.output.failed(toWire(error), null);
+    }
   }
 
   #enqueue(request: () => void): void {
@@ -207,7 +255,7 @@ export class Scheduler {
     } catch (error) {
       if (codeOf(error) === undefined) throw error;
       const stats = this.#end(job, 'error');
-      this.#post({ type: 'failed', id: job.id, error: toWire(error), stats });
+      job.output.failed(toWire(error), stats);
     }
   }
 
@@ -218,7 +266,7 @@ export class Scheduler {
     if (token.text !== '') job.firstTextAtMs ??= token.atMs;
     // The first token comes out of the prefill.
     const counters = { decodeSteps: job.made - 1, queueMs: this.#queueMs(job) };
-    this.#post({ type: 'token', id: job.id, token, counters });
+    job.output.token(token, counters);
   }
 
   async #stepScore(job: Score): Promise<void> {
@@ -258,7 +306,8 @@ export class Scheduler {
   }
 
   #finish(job: Generation, reason: 'cancelled' | null): void {
-    this.#post({ type: 'finished', id: job.id, stats: this.#end(job, reason) });
+    const next = job.output.finished(this.#end(job, reason));
+    if (next !== undefined) this.#start(next, { ...job, earlier: job.earlier + job.made });
   }
 
   #end(job: Generation, reason: 'cancelled' | 'error' | null): Stats {
@@ -304,7 +353,7 @@ export class Scheduler {
 /** A generation that made all it may needs no credit for the step that only ends it. */
 function isReady(job: Job): boolean {
   if (job.kind === 'score') return true;
-  return job.made < job.credit || (job.made > 0 && job.made >= job.maxTokens);
+  return job.earlier + job.made < job.credit || (job.made > 0 && job.made >= job.maxTokens);
 }
 
 function plainScore(score: ScoreResult): ScoreResult {

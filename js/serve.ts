@@ -50,6 +50,8 @@ function dispatch(scheduler: Scheduler, message: Exclude<ToWorker, LoadMessage>)
       return scheduler.score(message.id, message.input);
     case 'generate':
       return scheduler.generate(message.id, message.input, message.options, message.calledAtMs);
+    case 'exchange':
+      return scheduler.exchange(message.id, message.request, message.calledAtMs);
     case 'credit':
       return scheduler.credit(message.id, message.total);
     case 'cancel':

@@ -216,6 +216,13 @@ export interface Model {
   score(input: string | ArrayLike<number>): Promise<ScoreResult>;
   /** A string is a raw prompt; messages go through the model's chat template. */
   generate(input: string | ChatMessage[], options?: GenerateOptions): TokenStream;
+  /**
+   * Answers requests in the OpenAI dialect as a server would, whatever their origin: `POST
+   * /v1/chat/completions` and `/v1/completions`, whole or streamed, and `GET /v1/models`. Bound:
+   * it can be given to a client as it is. Refusals are responses with a status and a JSON error;
+   * it rejects with the reason of `signal`, and with a TokenbrookError once the model is gone.
+   */
+  readonly fetch: (input: RequestInfo | URL, init?: RequestInit) => Promise<Response>;
   /** Ends the worker; whatever is pending settles with `disposed`. */
   dispose(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;

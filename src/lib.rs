@@ -19,8 +19,10 @@ mod error;
 pub mod gguf;
 pub mod measure;
 pub mod model;
+pub mod openai;
 pub mod quant;
 pub mod session;
+pub mod sse;
 pub mod tokenizer;
 #[cfg(target_arch = "wasm32")]
 pub mod wasm;

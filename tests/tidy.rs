@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("gguf", &[]),
     ("measure", &[]),
+    ("sse", &[]),
+    ("openai", &["sse"]),
     ("tokenizer", &[]),
     ("quant", &["gguf"]),
     ("backend", &["gguf", "quant"]),

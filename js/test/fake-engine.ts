@@ -1,8 +1,8 @@
 // An engine without a model: the tokens of generation n are 100 n, 100 n + 1, … with texts
 // `t0 t1 …`. It records what it was asked, and fails where a test wants it to.
 
-import type { Engine, LoaderOptions, ScoreStep, StepResult } from '../engine.js';
-import type { Stats } from '../types.js';
+import type { Engine, Exchange, LoaderOptions, ScoreStep, StepResult } from '../engine.js';
+import type { Stats, Token } from '../types.js';
 
 interface Run {
   made: number;
@@ -17,6 +17,7 @@ export class FakeEngine {
   beforeStep: ((step: number, id: number) => void) | undefined;
   /** A step waits for this, as one that runs on a GPU would. */
   stepMs = 0;
+  readonly exchanges: FakeExchange[] = [];
   #runs = new Map<number, Run>();
   #next = 1;
   #steps = 0;
@@ -102,6 +103,13 @@ export class FakeEngine {
     };
   }
 
+  exchange(method: string, path: string, body: Uint8Array): Exchange {
+    this.log.push(`exchange ${method} ${path}`);
+    const exchange = new FakeExchange(new TextDecoder().decode(body));
+    this.exchanges.push(exchange);
+    return exchange as unknown as Exchange;
+  }
+
   startScore(_input: unknown): number {
     return this.#next++;
   }
@@ -116,6 +124,70 @@ export class FakeEngine {
   /** Steps that the engine has run for a generation. */
   stepsOf(id: number): number {
     return this.log.filter((line) => line === `step ${id}`).length;
+  }
+}
+
+/** What a FakeExchange reads from its body. */
+export interface FakeRequest {
+  input?: string;
+  stream?: boolean;
+  choices?: number;
+  maxTokens?: number;
+}
+
+/** A dialect of plain words: `begin`, the tokens' texts, `end`; texts of odd tokens are empty. */
+export class FakeExchange {
+  freed = 0;
+  readonly #request: FakeRequest;
+  #finished = 0;
+  #text = '';
+  #status = 200;
+
+  constructor(body: string) {
+    this.#request = body === '' ? { choices: 0 } : (JSON.parse(body) as FakeRequest);
+    if (body === '') this.#text = 'nothing asked';
+  }
+
+  get streams(): boolean {
+    return this.#request.stream === true && this.#status === 200;
+  }
+
+  head(): ReturnType<Exchange['head']> {
+    return { status: this.#status, headers: [['content-type', 'text/plain']] };
+  }
+
+  next(): ReturnType<Exchange['next']> {
+    const { input = 'hello', choices = 1, maxTokens } = this.#request;
+    if (this.#finished >= choices) return undefined;
+    return { input, options: maxTokens === undefined ? {} : { maxTokens } };
+  }
+
+  begin(): void {
+    this.#text += `begin${this.#finished} `;
+  }
+
+  token({ index, text }: Token): void {
+    if (index % 2 === 0) this.#text += `${text} `;
+  }
+
+  finish({ completionTokens }: Stats): void {
+    this.#text += `end${completionTokens} `;
+    this.#finished += 1;
+  }
+
+  fail(code: string): void {
+    if (!this.streams || this.#text === '') this.#status = 400;
+    this.#text += `failed ${code}`;
+  }
+
+  take(): Uint8Array<ArrayBuffer> {
+    const bytes = new TextEncoder().encode(this.#text);
+    this.#text = '';
+    return bytes;
+  }
+
+  free(): void {
+    this.freed += 1;
   }
 }
 

@@ -35,12 +35,19 @@ pub(super) fn to_options(
     }
 }
 
-/// An `Error` object with the failure's code.
+/// An `Error` object with the failure's code and, where one is to blame, the option.
 pub(super) fn throw(error: &Error) -> JsValue {
     let thrown = js_sys::Error::new(&error.to_string());
     let code = JsValue::from_str(error.code());
     // Setting a property on a fresh object cannot fail.
     let _ = js_sys::Reflect::set(&thrown, &JsValue::from_str("code"), &code);
+    if let Error::Session(
+        SessionError::InvalidOption { name, .. } | SessionError::UnknownOption { name, .. },
+    ) = error
+    {
+        let name = JsValue::from_str(name);
+        let _ = js_sys::Reflect::set(&thrown, &JsValue::from_str("option"), &name);
+    }
     thrown.into()
 }
 

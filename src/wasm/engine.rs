@@ -79,6 +79,10 @@ impl Engine {
         }
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.session.description().name
+    }
+
     fn new_id(&mut self) -> u32 {
         self.next_id = self.next_id.wrapping_add(1);
         self.next_id
@@ -290,7 +294,7 @@ fn messages_from(messages: JsValue) -> Result<Vec<ChatMessage>, JsValue> {
 }
 
 /// A seed for a call that names none.
-fn random_seed() -> u64 {
+pub(super) fn random_seed() -> u64 {
     // 53 bits: what a caller could have passed, so that a run can be repeated.
     #[expect(
         clippy::cast_possible_truncation,

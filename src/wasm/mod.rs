@@ -5,9 +5,11 @@
 //! traps, and the worker that sees the trap is replaced.
 
 mod convert;
+mod dialect;
 mod engine;
 mod loader;
 
+pub use dialect::Exchange;
 pub use engine::Engine;
 pub use loader::Loader;
 
