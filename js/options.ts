@@ -3,7 +3,8 @@
 
 import { TokenbrookError, invalidOption } from './errors.js';
 import type { EngineGenerateOptions, EngineSettings, WireFile } from './protocol.js';
-import type { GenerateOptions, LoadOptions, Source, SourceFile, TemplateOptions } from './types.js';
+import type { EmbedOptions, GenerateOptions, LoadOptions, Source } from './types.js';
+import type { SourceFile, TemplateOptions } from './types.js';
 
 /** Tokens made ahead of a reader. */
 export const DEFAULT_LOOKAHEAD = 8;
@@ -149,6 +150,19 @@ export function checkTokenizeOptions(options: { special?: boolean | undefined })
   const { special = false } = options;
   if (typeof special !== 'boolean') throw invalidOption('special', 'true or false');
   return special;
+}
+
+export function checkEmbedOptions(options: EmbedOptions): EmbedOptions {
+  checkNames(options, ['pooling'], 'embed');
+  checkOneOf('pooling', options.pooling, ['mean', 'last']);
+  return defined(options);
+}
+
+export function checkTexts(texts: unknown): string[] {
+  if (Array.isArray(texts) && texts.length > 0 && texts.every((t) => typeof t === 'string')) {
+    return texts as string[];
+  }
+  throw invalidOption('texts', 'an array of strings, with one at least');
 }
 
 export function checkText(name: string, value: unknown): void {

@@ -6,6 +6,7 @@
 //! decode step.
 
 mod constraint;
+mod embed;
 mod error;
 mod generation;
 mod kv_cache;
@@ -18,6 +19,8 @@ mod response_format;
 mod score;
 mod stop;
 
+pub use crate::model::Pooling;
+pub use embed::{EmbedInput, EmbedJob, EmbedOptions, EmbedProgress, Embeddings};
 pub use error::SessionError;
 pub use generation::{Generation, Progress, Token, TopLogprob};
 pub use load::{LoadOptions, Loader};
