@@ -241,9 +241,9 @@ test('an embedding waits for its turn and ends with its vectors', async () => {
   scheduler.generate(1, 'a', { maxTokens: 1 }, performance.now());
   scheduler.credit(1, 9);
   scheduler.embed(2, ['four', 'xy'], { pooling: 'last' });
-  await settle();
   const log = ['step 1', 'step 1', 'step 1', 'end 1 null', 'embed 2', 'embed 2', 'embed 2'];
-  expect(engine.log).toEqual(log);
+  await expect.poll(() => engine.log).toEqual(log);
+  await expect.poll(() => of('result')).toHaveLength(1);
   expect(of('result')).toEqual([
     { type: 'result', id: 2, value: [Float32Array.of(4, 1), Float32Array.of(2, 1)] },
   ]);
@@ -252,12 +252,11 @@ test('an embedding waits for its turn and ends with its vectors', async () => {
 test('an embedding that is refused or fails answers its call alone', async () => {
   const { engine, scheduler, of } = setup();
   scheduler.embed(1, ['too long'], {});
-  await settle();
   engine.beforeStep = () => {
     throw coded('out-of-memory', 'No room.');
   };
   scheduler.embed(2, ['x'], {});
-  await settle();
+  await expect.poll(() => of('error')).toHaveLength(2);
   expect(of('error').map(({ id, error }) => [id, error.code])).toEqual([
     [1, 'context-full'],
     [2, 'out-of-memory'],
@@ -270,11 +269,12 @@ test('a request for embeddings is answered whole, and cancelled without an answe
   const { engine, scheduler, of } = setup();
   const body = new TextEncoder().encode(JSON.stringify({ texts: ['ab', 'c'] }));
   scheduler.exchange(1, { method: 'POST', path: '/v1/embeddings', body }, performance.now());
-  await settle();
+  await expect.poll(() => of('response')).toHaveLength(1);
   const [response] = of('response');
   expect(new TextDecoder().decode(response?.body ?? undefined)).toBe('2,0 1,0 of 5');
   scheduler.exchange(2, { method: 'POST', path: '/v1/embeddings', body }, performance.now());
   scheduler.cancel(2);
+  await expect.poll(() => of('body-end')).toHaveLength(1);
   await settle();
   expect(of('body-end')).toEqual([{ type: 'body-end', id: 2 }]);
   expect(of('response')).toHaveLength(1);
