@@ -122,7 +122,7 @@ export class ExchangeFeed implements UnderlyingDefaultSource<Uint8Array<ArrayBuf
     const reason: unknown = this.#signal.reason;
     this.#settle();
     this.#reject(reason);
-    
+    this.#controller?.error(reason);
     if (this.#end === undefined) this.#link.cancel();
   }
 

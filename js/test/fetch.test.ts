@@ -77,9 +77,28 @@ test('nothing is computed for a body that is not read, then at most lookahead + 
   expect(fake.engine.stepsOf(1)).toBe(0);
   expect(await read(reader)).toBe('begin0 ');
   expect(await read(reader)).toBe('t0 ');
-  await later(60);
   // One step of prefill comes before the tokens.
+  await expect.poll(() => fake.engine.stepsOf(1)).toBe(1 + 1 + 8);
+  await later(60);
   expect(fake.engine.stepsOf(1)).toBe(1 + 1 + 8);
+  await reader.cancel();
+});
+
+test('a long run of tokens without bytes is passed over', async () => {
+  const response = await post({ stream: true, maxTokens: 30, every: 25 });
+  expect(await response.text()).toBe('begin0 t0 t25 end30 ');
+});
+
+test('the second answer of a stream is made no further ahead than the first', async () => {
+  const reader = await bodyOf(await post({ stream: true, maxTokens: 12, choices: 2, every: 1 }));
+  const upTo = async (part: string): Promise<void> => {
+    while ((await read(reader)) !== part);
+  };
+  await upTo('begin1 ');
+  await upTo('t0 ');
+  await expect.poll(() => fake.engine.stepsOf(2)).toBe(1 + 1 + 8);
+  await later(60);
+  expect(fake.engine.stepsOf(2)).toBe(1 + 1 + 8);
   await reader.cancel();
 });
 
@@ -110,7 +129,7 @@ test('an abort before the response rejects with its reason and ends the generati
   fake.engine.stepMs = 5;
   const controller = new AbortController();
   const response = rejection(post({}, { signal: controller.signal }));
-  await later(40);
+  await expect.poll(() => fake.engine.stepsOf(1)).toBeGreaterThan(2);
   controller.abort('enough');
   expect(await response).toBe('enough');
   await model.memory();
