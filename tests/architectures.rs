@@ -125,6 +125,80 @@ fn check(name: &str) {
     );
 }
 
+/// The file with a key renamed, so that nothing finds it.
+fn without(file: &[u8], key: &str) -> Vec<u8> {
+    let mut file = file.to_vec();
+    let found = file
+        .windows(key.len())
+        .position(|window| window == key.as_bytes());
+    let at = found.unwrap_or_else(|| panic!("{key} is in the file"));
+    file[at + key.len() - 1] = b'?';
+    file
+}
+
+/// The fixtures would show a key that is not read: without it the logits are others.
+#[test]
+fn a_key_that_is_left_out_changes_the_logits() {
+    for (name, key) in [
+        ("llama-linear", "llama.rope.scaling.factor"),
+        ("llama-yarn", "llama.rope.scaling.type"),
+        ("llama-yarn", "llama.rope.scaling.original_context_length"),
+        ("mistral", "llama.attention.sliding_window"),
+        ("qwen2", "qwen2.rope.freq_base"),
+        ("gemma2", "gemma2.attention.key_length"),
+        ("gemma3", "gemma3.attention.sliding_window"),
+        ("gemma3", "gemma3.rope.freq_base"),
+        ("gemma3", "gemma3.rope.scaling.factor"),
+        ("phi3", "phi3.attention.sliding_window"),
+        ("phi3-longrope", "phi3.rope.scaling.attn_factor"),
+        ("olmo3", "olmo2.attention.sliding_window"),
+        ("granite", "granite.attention.scale"),
+        ("granite", "granite.embedding_scale"),
+        ("granite", "granite.residual_scale"),
+    ] {
+        let (file, reference) = load(name);
+        let case = &reference.cases[0];
+        let run = |file: &[u8]| {
+            session_from_bytes(CpuBackend::new(Precision::Exact), file, None).ok()?;
+            let backend = CpuBackend::new(Precision::Exact);
+            Some(logits(backend, file, case, &[MAX_ROWS]))
+        };
+        let with = run(&file).expect("the model loads");
+        // A file that is refused without the key is not silently wrong either.
+        let Some(left_out) = run(&without(&file, key)) else {
+            continue;
+        };
+        let differences = with.iter().zip(&left_out).map(|(a, b)| (a - b).abs());
+        let worst = differences.fold(0.0, f32::max);
+        assert!(worst > 100.0 * TOLERANCE, "{name} without {key}: {worst}");
+    }
+}
+
+/// One set of factors without the other would leave some contexts without any.
+#[test]
+fn rejects_long_factors_without_short_ones() {
+    let (file, _) = load("phi3-longrope");
+    let left_out = without(&file, "rope_factors_short.weight");
+    let error = session_from_bytes(CpuBackend::new(Precision::Exact), &left_out, Some(64));
+    let error = error.err().expect("the file is refused");
+    assert_eq!(error.code(), "unsupported-architecture", "{error}");
+}
+
+#[test]
+fn rejects_files_without_the_keys_that_their_architecture_needs() {
+    for (name, key) in [
+        ("gemma2", "gemma2.attention.sliding_window"),
+        ("gemma2", "gemma2.attn_logit_softcapping"),
+        ("granite", "granite.logit_scale"),
+    ] {
+        let left_out = without(&load(name).0, key);
+        let error = session_from_bytes(CpuBackend::new(Precision::Exact), &left_out, None);
+        let error = error.err().expect("the file is refused");
+        assert_eq!(error.code(), "invalid-gguf", "{error}");
+        assert!(error.to_string().contains(key), "{error}");
+    }
+}
+
 macro_rules! equals_transformers {
     ($($test:ident: $name:literal,)*) => {
         $(
