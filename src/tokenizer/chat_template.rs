@@ -297,7 +297,8 @@ fn without_generation_blocks(source: &str) -> Cow<'_, str> {
             break;
         };
         let (tag, after) = tag.split_at(length + 4);
-        let name = tag[2..2 + length].trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
+        let name =
+            tag[2..2 + length].trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
         match name {
             "generation" => out.push_str(&tag.replacen("generation", "if true", 1)),
             "endgeneration" => out.push_str(&tag.replacen("endgeneration", "endif", 1)),
