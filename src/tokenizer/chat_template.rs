@@ -29,7 +29,7 @@ const MAX_RECURSION: usize = 64;
 const BASE_FUEL: u64 = 250_000;
 const BYTES_PER_FUEL: u64 = 2;
 /// Values that checks of depth may visit, for each unit of fuel.
-const VISITS_PER_FUEL: u64 = 1;
+const VISITS_PER_FUEL: u64 = 2;
 const BASE_OUTPUT_BYTES: usize = 1 << 20;
 const OUTPUT_PER_BYTE: usize = 16;
 
@@ -297,7 +297,8 @@ fn without_generation_blocks(source: &str) -> Cow<'_, str> {
             break;
         };
         let (tag, after) = tag.split_at(length + 4);
-        let name = tag[2..2 + length].trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
+        let name =
+            tag[2..2 + length].trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
         match name {
             "generation" => out.push_str(&tag.replacen("generation", "if true", 1)),
             "endgeneration" => out.push_str(&tag.replacen("endgeneration", "endif", 1)),
