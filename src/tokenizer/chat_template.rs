@@ -29,7 +29,7 @@ const MAX_RECURSION: usize = 64;
 const BASE_FUEL: u64 = 250_000;
 const BYTES_PER_FUEL: u64 = 2;
 /// Values that checks of depth may visit, for each unit of fuel.
-const VISITS_PER_FUEL: u64 = 1;
+const VISITS_PER_FUEL: u64 = 2;
 const BASE_OUTPUT_BYTES: usize = 1 << 20;
 const OUTPUT_PER_BYTE: usize = 16;
 

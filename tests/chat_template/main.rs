@@ -4,6 +4,8 @@
 mod bounds;
 mod rendering;
 mod segments;
+#[path = "../common/stopwatch.rs"]
+mod stopwatch;
 
 use serde::Deserialize;
 use tokenbrook::tokenizer::{ChatMessage, ChatTemplate, TemplateError, TemplateOptions};

@@ -3,6 +3,8 @@
 mod hugging_face;
 mod rejections;
 mod special_tokens;
+#[path = "../common/stopwatch.rs"]
+mod stopwatch;
 
 use serde::Deserialize;
 use tokenbrook::tokenizer::{Tokenizer, TokenizerError, Vocabulary};

@@ -1,9 +1,10 @@
 //! Hostile vocabularies end in typed errors, hostile texts in time.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokenbrook::tokenizer::{SUPPORTED_PRE_TOKENIZERS, Tokenizer, TokenizerError, Vocabulary};
 
+use crate::stopwatch::Stopwatch;
 use crate::{gpt2, smollm2, with_extra};
 
 fn build(vocabulary: Vocabulary, tokens: &[&str], merges: &[&str]) -> TokenizerError {
@@ -163,7 +164,7 @@ fn long_hostile_texts_take_seconds_at_most_and_never_panic() {
     ];
     for text in &texts {
         for (tokenizer, pre) in tokenizers.iter().zip(SUPPORTED_PRE_TOKENIZERS) {
-            let start = Instant::now();
+            let start = Stopwatch::start();
             let result = tokenizer.encode(text, true);
             let took = start.elapsed();
             assert!(
@@ -185,17 +186,11 @@ fn long_hostile_texts_take_seconds_at_most_and_never_panic() {
 fn heap_bytes_grow_with_the_vocabulary_and_stay_in_proportion() {
     let (tokenizer, _) = smollm2();
     let names: Vec<String> = (0..50_021).map(|n| format!("tok{n}")).collect();
-    let mut fastest = Duration::MAX;
-    let mut large = tokenizer;
-    let small = large.heap_bytes();
-    // Other work may take the processor from one of them.
-    for _ in 0..3 {
-        let start = Instant::now();
-        large = Tokenizer::new(&gpt2("smollm"), &names, &Vec::<&str>::new()).expect("valid");
-        fastest = fastest.min(start.elapsed());
-    }
-    assert!(fastest < Duration::from_secs(4), "{fastest:?}");
+    let start = Stopwatch::start();
+    let large = Tokenizer::new(&gpt2("smollm"), &names, &Vec::<&str>::new()).expect("valid");
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(1), "{took:?}");
     let listed: usize = names.iter().map(String::len).sum();
-    assert!(large.heap_bytes() > small);
+    assert!(large.heap_bytes() > tokenizer.heap_bytes());
     assert!(large.heap_bytes() > 3 * listed && large.heap_bytes() < 24 * listed);
 }
