@@ -12,8 +12,11 @@ use std::path::PathBuf;
 use common::model::{BareModel, greedy, run, session_from_bytes};
 use serde::Deserialize;
 use tokenbrook::backend::cpu::{CpuBackend, Precision};
+use tokenbrook::backend::ops::Cache;
 use tokenbrook::backend::reference::ReferenceBackend;
 use tokenbrook::backend::{Backend, Outputs};
+use tokenbrook::measure::FinishReason;
+use tokenbrook::session::Progress;
 
 const TOLERANCE: f32 = 1e-3;
 
@@ -55,10 +58,17 @@ fn load(name: &str) -> (Vec<u8>, Reference) {
 
 /// Logits of all positions, `[ids, V]`, fed in chunks of these sizes, over and over.
 fn logits<B: Backend>(backend: B, file: &[u8], case: &Case, chunks: &[usize]) -> Vec<f32> {
-    let sizes = [MAX_ROWS, BLOCK_TOKENS];
+    // No more rows than the longest chunk: so a window's ring goes round where it can.
+    let longest = chunks.iter().max().expect("there are chunks");
+    let sizes = [*longest.min(&case.ids.len()), BLOCK_TOKENS];
     let mut model = BareModel::load_for(backend, file, Some(case.context_length), sizes);
     let blocks: Vec<_> = (0..case.ids.len().div_ceil(BLOCK_TOKENS))
-        .map(|_| model.backend.allocate_block().expect("memory for a block"))
+        .map(|_| {
+            model
+                .backend
+                .allocate_block(Cache::Full)
+                .expect("memory for a block")
+        })
         .collect();
     let mut chunks = chunks.iter().copied().cycle();
     let (mut rest, mut all) = (&case.ids[..], Vec::new());
@@ -196,6 +206,51 @@ fn rejects_files_without_the_keys_that_their_architecture_needs() {
         let error = error.err().expect("the file is refused");
         assert_eq!(error.code(), "invalid-gguf", "{error}");
         assert!(error.to_string().contains(key), "{error}");
+    }
+}
+
+/// A session's ring holds its window and the most rows of a pass, in whole blocks: one block of
+/// 256 positions for these windows. A rewind by its slack, `256 - window + 1`, keeps what it
+/// shares; one more and all is computed anew. Either way the tokens are right.
+#[test]
+fn rewinding_a_window_gives_right_tokens_and_counts_what_it_kept() {
+    for (name, window) in [("gemma3", 5), ("mistral", 7), ("olmo3", 8)] {
+        let (file, _) = load(name);
+        let mut random = common::Random(31);
+        let mut words = |count: usize| -> Vec<u32> {
+            let id = |_| u32::try_from(3 + random.below(256)).expect("an id");
+            (0..count).map(id).collect()
+        };
+        let prompt = words(400);
+        let slack = 256 - window + 1;
+        for (rewound, kept) in [(1, 399), (slack, 400 - slack), (slack + 1, 0)] {
+            let backend = CpuBackend::new(Precision::Exact);
+            let mut session = session_from_bytes(backend, &file, None).expect("it loads");
+            run(&mut session, prompt.clone(), greedy(1));
+            let other = [&prompt[..400 - rewound], &words(2)].concat();
+            let mut generation = session
+                .generation(other.clone(), greedy(1))
+                .expect("the prompt fits");
+            let token = loop {
+                match pollster::block_on(session.advance(&mut generation)).expect("it runs") {
+                    Progress::Prefilled { .. } => {}
+                    Progress::Token(token) => break token.id,
+                    Progress::Finished => panic!("a token comes first"),
+                }
+            };
+            let what = format!("{name} rewound by {rewound}");
+            let stats = generation.stats(FinishReason::Length);
+            assert_eq!(stats.cached_tokens, kept, "{what}");
+            let case = Case {
+                context_length: 512,
+                ids: other,
+                rows: Vec::new(),
+                logits: Vec::new(),
+            };
+            let anew = logits(ReferenceBackend::new(), &file, &case, &[128]);
+            let last = anew.len() - anew.len() / case.ids.len();
+            assert_eq!(token as usize, arg_max(&anew[last..]), "{what}");
+        }
     }
 }
 

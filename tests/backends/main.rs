@@ -3,6 +3,7 @@
 
 mod formulas;
 mod passes;
+mod rings;
 mod tiny;
 mod usage;
 mod variants;

@@ -4,8 +4,8 @@ use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
 use pollster::block_on;
 use tokenbrook::backend::ops::{
-    Activation, Attention, DownResidual, Embed, HeadShape, LmHead, Norm, NormGateUpAct, NormQkv,
-    NormSpan, OutResidual, QkRopeAppend,
+    Activation, Attention, Cache, DownResidual, Embed, HeadShape, LmHead, Norm, NormGateUpAct,
+    NormQkv, NormSpan, OutResidual, QkRopeAppend,
 };
 use tokenbrook::backend::{
     Backend, BackendError, BlockId, MatrixId, MatrixSpec, ModelShape, Outputs, PartSpec, Recording,
@@ -110,6 +110,7 @@ impl Tiny {
     pub(crate) fn shape(&self) -> ModelShape {
         ModelShape {
             num_layers: self.layers,
+            window_layers: 0,
             hidden_size: self.hidden,
             intermediate_size: self.intermediate,
             vocab_size: self.vocab,
@@ -203,7 +204,7 @@ impl<B: Backend> Loaded<B> {
     /// A block table for `positions`.
     pub(crate) fn table(&mut self, positions: usize) -> Vec<BlockId> {
         (0..positions.div_ceil(self.tiny.block_tokens))
-            .map(|_| self.backend.allocate_block().unwrap())
+            .map(|_| self.backend.allocate_block(Cache::Full).unwrap())
             .collect()
     }
 
@@ -226,6 +227,7 @@ impl<B: Backend> Loaded<B> {
             b.norm_qkv(Slot::Residual, &qkv, Slot::Qkv)?;
             let (q_norm, k_norm) = (layer.q_norm, layer.k_norm);
             let append = QkRopeAppend {
+                cache: Cache::Full,
                 layer: i,
                 heads,
                 rope: self.rope,
@@ -235,6 +237,7 @@ impl<B: Backend> Loaded<B> {
             };
             b.qk_rope_append(Slot::Qkv, &append)?;
             let attention = Attention {
+                cache: Cache::Full,
                 layer: i,
                 heads,
                 scale: (heads.head_dim as f32).powf(-0.5),
@@ -307,6 +310,7 @@ impl<B: Backend> Loaded<B> {
                 rows,
                 position,
                 blocks: &table,
+                window_blocks: &[],
             };
             let ids = &ids[position..position + rows];
             logits.extend(self.pass(ids, &[sequence], Outputs::AllRows));
