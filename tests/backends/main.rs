@@ -3,6 +3,8 @@
 
 mod formulas;
 mod passes;
+#[path = "../common/quantize.rs"]
+mod quantize;
 mod rings;
 mod tiny;
 mod usage;

@@ -1,7 +1,5 @@
 //! A seeded random model, small enough for every backend, and one forward pass over it.
 
-use candle_core::quantized::{GgmlDType, QTensor};
-use candle_core::{Device, Tensor};
 use pollster::block_on;
 use tokenbrook::backend::ops::{
     Activation, Attention, Cache, DownResidual, Embed, HeadShape, LmHead, Norm, NormGateUpAct,
@@ -12,6 +10,8 @@ use tokenbrook::backend::{
     RopeId, RopeKind, RopeSpec, SequenceStep, Slot, Step, TokenSource, VectorId,
 };
 use tokenbrook::gguf::GgmlType;
+
+use crate::quantize::quantize;
 
 /// SplitMix64 (<https://prng.di.unimi.it/splitmix64.c>).
 pub(crate) struct Random(pub u64);
@@ -366,37 +366,6 @@ fn matrix<B: Backend>(
             .unwrap();
     }
     id
-}
-
-/// Blocks of `values [_, cols]`, by candle's quantizer.
-pub(crate) fn quantize(ggml_type: GgmlType, values: &[f32], cols: usize) -> Vec<u8> {
-    let shape = (values.len() / cols, cols);
-    let tensor = Tensor::from_slice(values, shape, &Device::Cpu).unwrap();
-    QTensor::quantize(&tensor, candle_type(ggml_type))
-        .unwrap()
-        .data()
-        .unwrap()
-        .into_owned()
-}
-
-fn candle_type(ggml_type: GgmlType) -> GgmlDType {
-    match ggml_type {
-        GgmlType::F32 => GgmlDType::F32,
-        GgmlType::F16 => GgmlDType::F16,
-        GgmlType::BF16 => GgmlDType::BF16,
-        GgmlType::Q4_0 => GgmlDType::Q4_0,
-        GgmlType::Q4_1 => GgmlDType::Q4_1,
-        GgmlType::Q5_0 => GgmlDType::Q5_0,
-        GgmlType::Q5_1 => GgmlDType::Q5_1,
-        GgmlType::Q8_0 => GgmlDType::Q8_0,
-        GgmlType::Q8_1 => GgmlDType::Q8_1,
-        GgmlType::Q2_K => GgmlDType::Q2K,
-        GgmlType::Q3_K => GgmlDType::Q3K,
-        GgmlType::Q4_K => GgmlDType::Q4K,
-        GgmlType::Q5_K => GgmlDType::Q5K,
-        GgmlType::Q6_K => GgmlDType::Q6K,
-        GgmlType::Q8_K => GgmlDType::Q8K,
-    }
 }
 
 /// Largest difference relative to the largest magnitude of `want`.

@@ -12,7 +12,8 @@ use tokenbrook::backend::{
 };
 use tokenbrook::gguf::GgmlType;
 
-use crate::tiny::{Loaded, Tiny, quantize};
+use crate::quantize::quantize;
+use crate::tiny::{Loaded, Tiny};
 
 macro_rules! on_both_backends {
     ($test:ident) => {
