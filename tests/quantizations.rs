@@ -8,6 +8,7 @@ use common::model::BareModel;
 use common::quantize::quantize;
 use tokenbrook::backend::Backend;
 use tokenbrook::backend::cpu::{CpuBackend, Precision};
+use tokenbrook::backend::ops::Cache;
 use tokenbrook::backend::reference::ReferenceBackend;
 use tokenbrook::gguf::GgmlType;
 
@@ -58,7 +59,10 @@ fn file(ty: GgmlType) -> Vec<u8> {
 /// Logits after a prompt and after one more token.
 fn logits<B: Backend>(backend: B, file: &[u8]) -> [Vec<f32>; 2] {
     let mut model = BareModel::load(backend, file, 16, 32);
-    let block = model.backend.allocate_block().expect("memory is there");
+    let block = model
+        .backend
+        .allocate_block(Cache::Full)
+        .expect("memory is there");
     let prompt: Vec<u32> = (0..11).map(|i| i * 7 % 37).collect();
     [
         model.logits(&prompt, 0, &[block]),

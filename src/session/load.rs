@@ -112,7 +112,7 @@ impl<B: Backend> Loader<B> {
             description,
             tokenizer,
             template,
-constraints: std::cell::OnceCell::new(),
+            constraints: std::cell::OnceCell::new(),
             kv: KvCache::new(context_length, BLOCK_TOKENS, ring),
             pacer: Pacer::new(MAX_ROWS),
             clock: self.clock,
