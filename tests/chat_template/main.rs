@@ -50,7 +50,8 @@ fn golden_template(name: &str) -> GoldenTemplate {
 fn message(role: &str, content: &str) -> ChatMessage {
     ChatMessage {
         role: role.to_owned(),
-        content: content.to_owned(),
+        content: Some(content.to_owned()),
+        ..ChatMessage::default()
     }
 }
 
