@@ -3,7 +3,7 @@
 // else that is thrown means that the engine is lost.
 
 import type { EngineGenerateOptions } from './protocol.js';
-import type { ChatMessage, Memory, ModelInfo } from './types.js';
+import type { ChatMessage, EmbedOptions, Memory, ModelInfo } from './types.js';
 import type { ScoreResult, Stats, TemplateOptions, Token } from './types.js';
 
 export interface LoaderOptions {
@@ -19,6 +19,14 @@ export type StepResult =
   | { kind: 'token'; token: Token }
   | { kind: 'finished' };
 
+export interface Embeddings {
+  vectors: Float32Array<ArrayBuffer>[];
+  /** Of all texts. */
+  tokens: number;
+}
+
+export type EmbedStep = { done: number; total: number } | Embeddings;
+
 export type ScoreStep = { done: number; total: number } | ScoreResult;
 
 /** One request in the OpenAI dialect and its answer; see `src/wasm/dialect.rs`. */
@@ -27,6 +35,9 @@ export class Exchange {
   readonly streams: boolean;
   head(): { status: number; headers: [string, string][] };
   next(): { input: string | ChatMessage[]; options: EngineGenerateOptions } | undefined;
+  /** What the answer needs embedded, if it is about embeddings. */
+  texts(): (string | number[])[] | undefined;
+  embedded(vectors: Float32Array[], tokens: number): void;
   begin(): void;
   token(token: Token): void;
   finish(stats: Stats): void;
@@ -59,6 +70,9 @@ export class Engine {
   end(id: number, reason: 'cancelled' | 'error' | null): Stats;
   startScore(input: string | Uint32Array): number;
   stepScore(id: number): Promise<ScoreStep>;
+  startEmbed(texts: readonly (string | number[])[], options: EmbedOptions): number;
+  stepEmbed(id: number): Promise<EmbedStep>;
+  endEmbed(id: number): void;
   free(): void;
 }
 

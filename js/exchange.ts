@@ -1,13 +1,13 @@
 // One request in the OpenAI dialect, in the worker: tokens of the generations that it needs
-// become the parts of a response.
+// become the parts of a response, or vectors the whole of it.
 
-import type { Exchange } from './engine.js';
+import type { Embeddings, Exchange } from './engine.js';
 import type { WireError } from './errors.js';
 import type { FromWorker } from './protocol.js';
-import type { Output, Start } from './scheduler.js';
+import type { EmbedOutput, Output, Start } from './scheduler.js';
 import type { Stats, Token } from './types.js';
 
-export class ExchangeOutput implements Output {
+export class ExchangeOutput implements Output, EmbedOutput {
   readonly #id: number;
   readonly #exchange: Exchange;
   readonly #post: (message: FromWorker) => void;
@@ -70,6 +70,15 @@ export class ExchangeOutput implements Output {
     } else {
       this.#answer();
     }
+  }
+
+  embedded({ vectors, tokens }: Embeddings): void {
+    this.#exchange.embedded(vectors, tokens);
+    this.#answer();
+  }
+
+  cancelled(): void {
+    this.#end();
   }
 
   #send(tokens: 0 | 1): void {

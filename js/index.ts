@@ -6,6 +6,7 @@ export type { ErrorCode } from './errors.js';
 export type {
   Backend,
   ChatMessage,
+  EmbedOptions,
   FinishReason,
   GenerateOptions,
   JsonSchema,

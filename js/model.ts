@@ -7,8 +7,8 @@ import * as check from './options.js';
 import type { Call, CallValue, FromWorker, ToWorker } from './protocol.js';
 import { TokenFeed, createTokenStream, define } from './token-stream.js';
 import type { StreamLink } from './token-stream.js';
-import type { ChatMessage, GenerateOptions, Memory, Model, ModelInfo } from './types.js';
-import type { ScoreResult, TemplateOptions, TokenStream } from './types.js';
+import type { ChatMessage, EmbedOptions, GenerateOptions, Memory, Model } from './types.js';
+import type { ModelInfo, ScoreResult, TemplateOptions, TokenStream } from './types.js';
 
 interface Pending {
   resolve: (value: CallValue) => void;
@@ -77,6 +77,15 @@ export class WorkerModel implements Model {
   async score(input: string | ArrayLike<number>): Promise<ScoreResult> {
     const checked = typeof input === 'string' ? input : check.checkIds(input);
     return (await this.#request((id) => ({ type: 'score', id, input: checked }))) as ScoreResult;
+  }
+
+  async embed(
+    texts: readonly string[],
+    options: EmbedOptions = {},
+  ): Promise<Float32Array<ArrayBuffer>[]> {
+    const checked = { texts: check.checkTexts(texts), options: check.checkEmbedOptions(options) };
+    const vectors = await this.#request((id) => ({ type: 'embed', id, ...checked }));
+    return vectors as Float32Array<ArrayBuffer>[];
   }
 
   generate(input: string | ChatMessage[], options: GenerateOptions = {}): TokenStream {

@@ -3,7 +3,7 @@
 
 import { TokenbrookError, invalidOption } from './errors.js';
 import type { EngineGenerateOptions, EngineSettings, WireFile } from './protocol.js';
-import type { ChatMessage, GenerateOptions, LoadOptions } from './types.js';
+import type { ChatMessage, EmbedOptions, GenerateOptions, LoadOptions } from './types.js';
 import type { Source, SourceFile, TemplateOptions } from './types.js';
 
 /** Tokens made ahead of a reader. */
@@ -159,6 +159,19 @@ export function checkTokenizeOptions(options: { special?: boolean | undefined })
   const { special = false } = options;
   if (typeof special !== 'boolean') throw invalidOption('special', 'true or false');
   return special;
+}
+
+export function checkEmbedOptions(options: EmbedOptions): EmbedOptions {
+  checkNames(options, ['pooling'], 'embed');
+  checkOneOf('pooling', options.pooling, ['mean', 'last']);
+  return defined(options);
+}
+
+export function checkTexts(texts: unknown): string[] {
+  if (Array.isArray(texts) && texts.length > 0 && texts.every((t) => typeof t === 'string')) {
+    return texts as string[];
+  }
+  throw invalidOption('texts', 'an array of strings, with one at least');
 }
 
 export function checkText(name: string, value: unknown): void {

@@ -2,8 +2,8 @@
 // A token crosses as one message: a batch would make every reader wait for the slowest.
 
 import type { WireError } from './errors.js';
-import type { ChatMessage, GenerateOptions, LoadOptions, Memory, ModelInfo } from './types.js';
-import type { Progress, ScoreResult, Stats, TemplateOptions, Token } from './types.js';
+import type { ChatMessage, EmbedOptions, GenerateOptions, LoadOptions } from './types.js';
+import type { Memory, ModelInfo, Progress, ScoreResult, Stats, TemplateOptions, Token } from './types.js';
 
 /** A file as it goes to the worker: an absolute address or its bytes. */
 export type WireFile = string | Blob;
@@ -49,6 +49,7 @@ export type ToWorker =
   | LoadMessage
   | { type: 'call'; id: number; call: Call }
   | { type: 'score'; id: number; input: string | Uint32Array }
+  | { type: 'embed'; id: number; texts: string[]; options: EmbedOptions }
   | {
       type: 'generate';
       id: number;
@@ -61,8 +62,8 @@ export type ToWorker =
   | { type: 'credit'; id: number; total: number }
   | { type: 'cancel'; id: number };
 
-/** The value of a call or a score. */
-export type CallValue = Memory | number[] | string | ScoreResult;
+/** The value of a call, a score or embeddings. */
+export type CallValue = Memory | number[] | string | ScoreResult | Float32Array<ArrayBuffer>[];
 
 export type FromWorker =
   | { type: 'progress'; progress: Progress }

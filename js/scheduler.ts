@@ -6,13 +6,13 @@
 // suspended one goes to the end of the queue. The engine prefills again what it lost meanwhile.
 // Nothing else touches the engine during a step, and nothing polls when no call can run.
 
-import type { Engine } from './engine.js';
+import type { Embeddings, Engine } from './engine.js';
 import { codeOf, toWire } from './errors.js';
 import type { WireError } from './errors.js';
 import { ExchangeOutput } from './exchange.js';
 import type { Call, CallValue, Counters, EngineGenerateOptions, FromWorker } from './protocol.js';
 import type { WireRequest } from './protocol.js';
-import type { ChatMessage, ScoreResult, Stats, Token } from './types.js';
+import type { ChatMessage, EmbedOptions, ScoreResult, Stats, Token } from './types.js';
 
 /** How long a generation without credit keeps the engine from a call that could run, ms. */
 export const GRACE_MS = 100;
@@ -31,6 +31,9 @@ export type ScheduledEngine = Pick<
   | 'exchange'
   | 'startScore'
   | 'stepScore'
+  | 'startEmbed'
+  | 'stepEmbed'
+  | 'endEmbed'
 >;
 
 export interface SchedulerOptions {
@@ -75,13 +78,28 @@ interface Generation {
   firstTextAtMs: number | undefined;
 }
 
+/** Where the vectors of an embedding go. */
+export interface EmbedOutput {
+  embedded(embeddings: Embeddings): void;
+  failed(error: WireError): void;
+  /** Nobody wants them any more. */
+  cancelled(): void;
+}
+
 interface Score {
   kind: 'score';
   id: number;
   engineId: number;
 }
 
-type Job = Generation | Score;
+interface Embed {
+  kind: 'embed';
+  id: number;
+  engineId: number;
+  output: EmbedOutput;
+}
+
+type Job = Generation | Score | Embed;
 
 export class Scheduler {
   readonly #engine: ScheduledEngine;
@@ -119,6 +137,15 @@ export class Scheduler {
     });
   }
 
+  embed(id: number, texts: string[], options: EmbedOptions): void {
+    const output: EmbedOutput = {
+      embedded: ({ vectors }) => this.#post({ type: 'result', id, value: vectors }),
+      failed: (error) => this.#post({ type: 'error', id, error }),
+      cancelled: () => undefined,
+    };
+    this.#enqueue(() => this.#startEmbed(id, texts, options, output));
+  }
+
   generate(
     id: number,
     input: string | ChatMessage[],
@@ -143,6 +170,8 @@ export class Scheduler {
     this.#enqueue(() => {
       const exchange = this.#engine.exchange(method, path, body);
       const output = new ExchangeOutput(id, exchange, this.#post);
+      const texts = exchange.texts();
+      if (texts !== undefined) return this.#startEmbed(id, texts, {}, output);
       const start = output.open();
       if (start === undefined) return;
       this.#start(start, { id, calledAtMs, output, credit: output.credit, earlier: 0 });
@@ -158,9 +187,28 @@ export class Scheduler {
 
   cancel(id: number): void {
     this.#enqueue(() => {
-      const job = this.#generation(id);
-      if (job !== undefined) this.#finish(job, 'cancelled');
+      const job = this.#jobs.find((other) => other.id === id);
+      if (job?.kind === 'generation') this.#finish(job, 'cancelled');
+      if (job?.kind === 'embed') {
+        this.#endEmbed(job);
+        job.output.cancelled();
+      }
     });
+  }
+
+  #startEmbed(
+    id: number,
+    texts: readonly (string | number[])[],
+    options: EmbedOptions,
+    output: EmbedOutput,
+  ): void {
+    try {
+      const engineId = this.#engine.startEmbed(texts, options);
+      this.#jobs.push({ kind: 'embed', id, engineId, output });
+    } catch (error) {
+      if (codeOf(error) === undefined) throw error;
+      output.failed(toWire(error));
+    }
   }
 
   #start(
@@ -207,7 +255,7 @@ export class Scheduler {
         for (let request = this.#inbox.shift(); request; request = this.#inbox.shift()) request();
         const job = this.#next();
         if (job === undefined) break;
-        await (job.kind === 'score' ? this.#stepScore(job) : this.#stepGeneration(job));
+        await this.#step(job);
         await this.#turn();
       }
       this.#running = false;
@@ -246,6 +294,17 @@ export class Scheduler {
     }, Math.ceil(ms));
   }
 
+  #step(job: Job): Promise<void> {
+    switch (job.kind) {
+      case 'generation':
+        return this.#stepGeneration(job);
+      case 'score':
+        return this.#stepScore(job);
+      case 'embed':
+        return this.#stepEmbed(job);
+    }
+  }
+
   async #stepGeneration(job: Generation): Promise<void> {
     job.firstStepAtMs ??= this.#now();
     try {
@@ -280,6 +339,24 @@ export class Scheduler {
       this.#remove(job);
       this.#post({ type: 'error', id: job.id, error: toWire(error) });
     }
+  }
+
+  async #stepEmbed(job: Embed): Promise<void> {
+    try {
+      const result = await this.#engine.stepEmbed(job.engineId);
+      if (!('vectors' in result)) return;
+      this.#remove(job);
+      job.output.embedded(result);
+    } catch (error) {
+      if (codeOf(error) === undefined) throw error;
+      this.#endEmbed(job);
+      job.output.failed(toWire(error));
+    }
+  }
+
+  #endEmbed(job: Embed): void {
+    this.#remove(job);
+    this.#engine.endEmbed(job.engineId);
   }
 
   #perform(call: Call): CallValue {
@@ -352,7 +429,7 @@ export class Scheduler {
 
 /** A generation that made all it may needs no credit for the step that only ends it. */
 function isReady(job: Job): boolean {
-  if (job.kind === 'score') return true;
+  if (job.kind !== 'generation') return true;
   return job.earlier + job.made < job.credit || (job.made > 0 && job.made >= job.maxTokens);
 }
 

@@ -48,6 +48,8 @@ function dispatch(scheduler: Scheduler, message: Exclude<ToWorker, LoadMessage>)
       return scheduler.call(message.id, message.call);
     case 'score':
       return scheduler.score(message.id, message.input);
+    case 'embed':
+      return scheduler.embed(message.id, message.texts, message.options);
     case 'generate':
       return scheduler.generate(message.id, message.input, message.options, message.calledAtMs);
     case 'exchange':

@@ -251,6 +251,14 @@ export interface ScoreResult {
   nextLogprob: number[];
 }
 
+export interface EmbedOptions {
+  /**
+   * What a vector is made from: the mean of all tokens' states, or the state of the last token.
+   * Default: what the file names, else `mean`.
+   */
+  pooling?: 'mean' | 'last' | undefined;
+}
+
 /** A running answer. Nothing is computed before it is read. */
 export interface TokenStream extends ReadableStream<Token> {
   /** Fulfils once, whatever happens: at the end, on cancel, on failure. */
@@ -276,12 +284,19 @@ export interface Model {
   applyChatTemplate(messages: ChatMessage[], options?: TemplateOptions): Promise<string>;
   /** Runs the tokens through the model by force and tells how likely each was. */
   score(input: string | ArrayLike<number>): Promise<ScoreResult>;
+  /**
+   * One vector for each text, in their order: the states of its tokens after the last norm, as
+   * long as the model's states are, pooled and scaled to length 1, so that the dot product of
+   * two is the cosine of their angle. Texts are not cut: one longer than the context is refused
+   * with `context-full`.
+   */
+  embed(texts: readonly string[], options?: EmbedOptions): Promise<Float32Array<ArrayBuffer>[]>;
   /** A string is a raw prompt; messages go through the model's chat template. */
   generate(input: string | ChatMessage[], options?: GenerateOptions): TokenStream;
   /**
    * Answers requests in the OpenAI dialect as a server would, whatever their origin: `POST
-   * /v1/chat/completions` and `/v1/completions`, whole or streamed, and `GET /v1/models`. Bound:
-   * it can be given to a client as it is. Refusals are responses with a status and a JSON error;
+   * /v1/chat/completions` and `/v1/completions`, whole or streamed, `POST /v1/embeddings` and
+   * `GET /v1/models`. Bound: it can be given to a client as it is. Refusals are responses with a status and a JSON error;
    * it rejects with the reason of `signal`, and with a TokenbrookError once the model is gone.
    */
   readonly fetch: (input: RequestInfo | URL, init?: RequestInit) => Promise<Response>;

@@ -1,8 +1,9 @@
 // An engine without a model: the tokens of generation n are 100 n, 100 n + 1, … with texts
 // `t0 t1 …`. It records what it was asked, and fails where a test wants it to.
 
-import type { Engine, Exchange, LoaderOptions, ScoreStep, StepResult } from '../engine.js';
-import type { Stats, Token } from '../types.js';
+import type { EmbedStep, Engine, Exchange, LoaderOptions } from '../engine.js';
+import type { ScoreStep, StepResult } from '../engine.js';
+import type { EmbedOptions, Stats, Token } from '../types.js';
 
 interface Run {
   made: number;
@@ -119,6 +120,34 @@ export class FakeEngine {
     return { ids: [1, 2], top1: [2], top1Logprob: [-0.5], nextLogprob: [-0.5] };
   }
 
+  /** Vectors of a text's length and the pooling, a text a step. */
+  #embeds = new Map<number, { vectors: Float32Array<ArrayBuffer>[]; total: number }>();
+
+  startEmbed(texts: readonly (string | number[])[], { pooling }: EmbedOptions): number {
+    if (texts[0] === 'too long') throw coded('context-full', 'The text does not fit.');
+    const id = this.#next++;
+    const vectors = texts.map(({ length }) => Float32Array.of(length, pooling === 'last' ? 1 : 0));
+    this.#embeds.set(id, { vectors, total: texts.length });
+    return id;
+  }
+
+  async stepEmbed(id: number): Promise<EmbedStep> {
+    this.#steps += 1;
+    this.log.push(`embed ${id}`);
+    this.beforeStep?.(this.#steps, id);
+    const job = this.#embeds.get(id);
+    if (job === undefined) throw new Error(`no embedding ${id}`);
+    const done = this.log.filter((line) => line === `embed ${id}`).length - 1;
+    if (done < job.total) return { done, total: job.total };
+    this.#embeds.delete(id);
+    return { vectors: job.vectors, tokens: 5 };
+  }
+
+  endEmbed(id: number): void {
+    this.log.push(`end-embed ${id}`);
+    this.#embeds.delete(id);
+  }
+
   free(): void {}
 
   /** Steps that the engine has run for a generation. */
@@ -135,6 +164,7 @@ export interface FakeRequest {
   maxTokens?: number;
   /** Only tokens whose index this divides have text; default 2. */
   every?: number;
+  texts?: string[];
 }
 
 /** A dialect of plain words: `begin`, the tokens' texts, `end`; some tokens have no text. */
@@ -162,6 +192,14 @@ export class FakeExchange {
     const { input = 'hello', choices = 1, maxTokens } = this.#request;
     if (this.#finished >= choices) return undefined;
     return { input, options: maxTokens === undefined ? {} : { maxTokens } };
+  }
+
+  texts(): ReturnType<Exchange['texts']> {
+    return this.#request.texts;
+  }
+
+  embedded(vectors: Float32Array[], tokens: number): void {
+    this.#text += `${vectors.map((vector) => vector.join()).join(' ')} of ${tokens}`;
   }
 
   begin(): void {

@@ -50,6 +50,8 @@ pub(super) struct Ledger {
     pub(super) step: StepState,
     tokens: Tokens,
     logits_written: bool,
+    /// Where the pass left its states.
+    states: Option<Slot>,
 }
 
 impl Ledger {
@@ -65,6 +67,7 @@ impl Ledger {
             step: StepState::new(),
             tokens: Tokens::new(),
             logits_written: false,
+            states: None,
         }
     }
 
@@ -178,6 +181,7 @@ impl Ledger {
         // A pass given up half way leaves nothing behind.
         self.phase = Phase::Ready;
         self.logits_written = false;
+        self.states = None;
         self.tokens.forget_unsubmitted();
         self.step.fill(step, shape.max_rows, &mut self.blocks)?;
         self.take_ids(step, shape.vocab_size)?;
@@ -253,6 +257,15 @@ impl Ledger {
             return Err(usage(OP, "no submitted pass has made logits"));
         }
         Ok(self.slots.rows(Slot::Logits, self.step.logit_rows()))
+    }
+
+    pub(super) fn read_states(&self) -> Result<&[f32], BackendError> {
+        match self.states {
+            Some(slot) if self.phase == Phase::Submitted => {
+                Ok(self.slots.rows(slot, self.step.rows()))
+            }
+            _ => Err(usage("read_states", "no submitted pass has made states")),
+        }
     }
 
     // Look-ups.

@@ -36,7 +36,7 @@ pub use sampling::{
 
 use crate::gguf::GgmlType;
 use ops::{
-    Attention, Cache, DownResidual, Embed, LmHead, NormGateUpAct, NormQkv, OutResidual,
+    Attention, Cache, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, OutResidual,
     QkRopeAppend,
 };
 
@@ -159,7 +159,7 @@ pub enum TokenSource<'a> {
     Sampled(TokenSlot),
 }
 
-/// Which rows of a pass get logits.
+/// What a pass is for: which rows get logits, or none but states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outputs {
     /// None: a prefill chunk that is not the last.
@@ -168,6 +168,8 @@ pub enum Outputs {
     LastRow,
     /// Every row: scoring and verification.
     AllRows,
+    /// No logits, but every row's state after the output norm: embeddings of texts.
+    States,
 }
 
 /// One pass over the model.
@@ -177,7 +179,7 @@ pub struct Step<'a> {
     pub tokens: TokenSource<'a>,
     /// Sequences in row order.
     pub sequences: &'a [SequenceStep<'a>],
-    /// Rows that need logits.
+    /// What the pass is for.
     pub outputs: Outputs,
 }
 
@@ -278,6 +280,9 @@ pub trait Backend {
     ) -> Result<(), BackendError>;
     /// Normalizes and projects the rows that [`Step::outputs`] names to logits.
     fn lm_head(&mut self, x: Slot, op: &LmHead, out: Slot) -> Result<(), BackendError>;
+    /// Normalizes all rows in place, where [`Step::outputs`] asks for states: `x [T, C]`. They
+    /// are what [`read_states`](Self::read_states) gives.
+    fn output_norm(&mut self, x: Slot, norm: &Norm) -> Result<(), BackendError>;
     /// Chooses the next token from the last row of `logits`.
     fn sample(
         &mut self,
@@ -291,6 +296,8 @@ pub trait Backend {
     async fn read_token(&mut self, slot: TokenSlot) -> Result<Sampled, BackendError>;
     /// Reads the logits of the last pass, `[rows, V]`.
     async fn read_logits(&mut self) -> Result<&[f32], BackendError>;
+    /// Reads the states of the last pass, `[T, C]`.
+    async fn read_states(&mut self) -> Result<&[f32], BackendError>;
 
     /// Bytes held now.
     fn memory(&self) -> BackendMemory;

@@ -458,7 +458,7 @@ impl Backend for ReferenceBackend {
         let rows = self.ledger.step.rows();
         let first = match self.ledger.step.outputs {
             Outputs::LastRow => rows - 1,
-            Outputs::Nothing | Outputs::AllRows => 0,
+            Outputs::Nothing | Outputs::AllRows | Outputs::States => 0,
         };
         for i in 0..logit_rows {
             let normed = self.norm(&op.norm, self.row(x, rows, first + i));
@@ -467,6 +467,15 @@ impl Backend for ReferenceBackend {
             for (target, logit) in target.iter_mut().zip(logits) {
                 *target = soft_cap(op.soft_cap, logit * op.scale);
             }
+        }
+        Ok(())
+    }
+
+    fn output_norm(&mut self, x: Slot, norm: &Norm) -> Result<(), BackendError> {
+        let rows = self.ledger.check_output_norm(x, norm)?;
+        for t in 0..rows {
+            let normed = self.norm(norm, self.row(x, rows, t));
+            self.row_mut(x, rows, t).copy_from_slice(&normed);
         }
         Ok(())
     }
@@ -490,6 +499,10 @@ impl Backend for ReferenceBackend {
 
     async fn read_logits(&mut self) -> Result<&[f32], BackendError> {
         self.ledger.read_logits()
+    }
+
+    async fn read_states(&mut self) -> Result<&[f32], BackendError> {
+        self.ledger.read_states()
     }
 
     fn memory(&self) -> BackendMemory {

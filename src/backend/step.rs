@@ -31,7 +31,7 @@ pub(super) struct StepState {
     pub(super) positions: Vec<usize>,
     /// Sequences in row order.
     pub(super) sequences: Vec<Sequence>,
-    /// Rows that get logits.
+    /// What the pass is for.
     pub(super) outputs: Outputs,
     tables: Vec<BlockId>,
 }
@@ -55,7 +55,7 @@ impl StepState {
     /// Rows that get logits: 0, 1 or `T`.
     pub(super) fn logit_rows(&self) -> usize {
         match self.outputs {
-            Outputs::Nothing => 0,
+            Outputs::Nothing | Outputs::States => 0,
             Outputs::LastRow => 1,
             Outputs::AllRows => self.rows(),
         }

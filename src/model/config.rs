@@ -21,6 +21,7 @@
 //! | `layers[].window`   | `.attention.sliding_window`,        |        |
 //! |                     | `.attention.sliding_window_pattern` |        |
 //! | `rope`              | see [`RopeConfig`]                  |        |
+//! | `pooling`           | `.pooling_type`                     |        |
 
 use super::architecture::{Architecture, WindowRope};
 use super::error::ModelError;
@@ -75,6 +76,17 @@ pub struct Config {
     pub residual_scale: f32,
     /// Factor on logits.
     pub logit_scale: f32,
+    /// How a text's states become its embedding, where the file says.
+    pub pooling: Option<Pooling>,
+}
+
+/// What becomes of the states of a text's tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pooling {
+    /// Their mean.
+    Mean,
+    /// The last token's, which has seen all others.
+    Last,
 }
 
 /// What differs from layer to layer.
@@ -151,6 +163,13 @@ impl Config {
             },
             residual_scale: keys.positive("residual_scale")?.unwrap_or(1.0),
             logit_scale: 1.0 / keys.positive("logit_scale")?.unwrap_or(1.0),
+            // The numbers of llama.cpp's `enum llama_pooling_type`; others need what a decoder
+            // does not have.
+            pooling: match metadata.u32(&keys.key("pooling_type"))? {
+                Some(1) => Some(Pooling::Mean),
+                Some(3) => Some(Pooling::Last),
+                _ => None,
+            },
             layers,
             architecture,
         })

@@ -75,14 +75,17 @@ pub fn forward<B: Backend>(
         };
         backend.down_residual(Slot::Activated, &down, Slot::Residual)?; // [T, F] -> [T, C]
     }
-    if outputs != Outputs::Nothing {
-        let head = LmHead {
-            norm: norm(weights.output_norm),
-            head: weights.head,
-            scale: config.logit_scale,
-            soft_cap: config.logit_cap,
-        };
-        backend.lm_head(Slot::Residual, &head, Slot::Logits)?; // [T, C] -> [1 or T, V]
+    match outputs {
+        Outputs::Nothing => Ok(()),
+        Outputs::States => backend.output_norm(Slot::Residual, &norm(weights.output_norm)), // [T, C]
+        Outputs::LastRow | Outputs::AllRows => {
+            let head = LmHead {
+                norm: norm(weights.output_norm),
+                head: weights.head,
+                scale: config.logit_scale,
+                soft_cap: config.logit_cap,
+            };
+            backend.lm_head(Slot::Residual, &head, Slot::Logits) // [T, C] -> [1 or T, V]
+        }
     }
-    Ok(())
 }

@@ -13,7 +13,7 @@ mod rope;
 mod weights;
 
 pub use architecture::{Architecture, Bias, WindowRope};
-pub use config::{Config, LayerConfig};
+pub use config::{Config, LayerConfig, Pooling};
 pub use error::ModelError;
 pub use forward::forward;
 pub use rope::{RopeConfig, RopeScaling};

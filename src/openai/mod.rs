@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! method, path ─► Route ─► CompletionRequest ─► (an engine) ─► CompletionWriter ─► bytes
-//!                    └────────────── DialectError ──────────────────────┘
+//!                 │     └────────────── DialectError ──────────────────────┘
+//!                 └───► EmbeddingsRequest ─► (an engine) ─► one JSON object
 //! ```
 //!
-//! Field names and shapes: <https://platform.openai.com/docs/api-reference/chat>. No engine is
+//! Field names and shapes: <https://platform.openai.com/docs/api-reference>. No engine is
 //! known here: options are JSON under the names of the public interface.
 
+mod embeddings;
 mod error;
 mod messages;
 mod models;
@@ -17,6 +19,7 @@ mod request;
 mod route;
 mod writer;
 
+pub use embeddings::EmbeddingsRequest;
 pub use error::DialectError;
 pub use models::model_list;
 pub use request::{CompletionRequest, MAX_BODY_BYTES};

@@ -33,21 +33,9 @@ impl CompletionRequest {
     /// # Errors
     /// [`DialectError`] with the parameter that is refused.
     pub fn read(endpoint: Endpoint, body: &[u8]) -> Result<Self, DialectError> {
-        if body.len() > MAX_BODY_BYTES {
-            return Err(DialectError::TooLarge {
-                bytes: body.len(),
-                limit: MAX_BODY_BYTES,
-            });
-        }
-        let body: Map<String, Value> =
-            serde_json::from_slice(body).map_err(|why| DialectError::NotJson {
-                why: why.to_string(),
-            })?;
+        let body = fields(body)?;
         let options = options(&body, endpoint)?;
         let get = |name: &str| body.get(name).filter(|value| !value.is_null());
-        if let Some(model) = get("model").filter(|model| !model.is_string()) {
-            return Err(invalid("model", kind(model), "a string"));
-        }
         let input = match endpoint {
             Endpoint::Chat => "messages",
             Endpoint::Text => "prompt",
@@ -140,6 +128,24 @@ impl CompletionRequest {
             Endpoint::Chat => "messages",
             Endpoint::Text => "prompt",
         }
+    }
+}
+
+/// The fields of a body, whose `model` is a string if it is there.
+pub(super) fn fields(body: &[u8]) -> Result<Map<String, Value>, DialectError> {
+    if body.len() > MAX_BODY_BYTES {
+        return Err(DialectError::TooLarge {
+            bytes: body.len(),
+            limit: MAX_BODY_BYTES,
+        });
+    }
+    let fields: Map<String, Value> =
+        serde_json::from_slice(body).map_err(|why| DialectError::NotJson {
+            why: why.to_string(),
+        })?;
+    match fields.get("model") {
+        None | Some(Value::Null | Value::String(_)) => Ok(fields),
+        Some(other) => Err(invalid("model", kind(other), "a string")),
     }
 }
 

@@ -16,6 +16,8 @@ pub enum Endpoint {
 pub enum Route {
     /// `POST /v1/chat/completions` or `/v1/completions`.
     Completion(Endpoint),
+    /// `POST /v1/embeddings`.
+    Embeddings,
     /// `GET /v1/models`.
     Models,
     /// `GET /v1/models/{name}`, the name still percent-encoded.
@@ -38,6 +40,7 @@ impl Route {
         let (route, allowed) = match tail {
             "chat/completions" => (Self::Completion(Endpoint::Chat), "POST"),
             "completions" => (Self::Completion(Endpoint::Text), "POST"),
+            "embeddings" => (Self::Embeddings, "POST"),
             "models" => (Self::Models, "GET"),
             _ => match tail.strip_prefix("models/") {
                 Some(name) => (Self::Model(name.to_owned()), "GET"),
@@ -67,6 +70,7 @@ mod tests {
         }
         let text = Route::Completion(Endpoint::Text);
         assert_eq!(Route::read("POST", "/v1/completions"), Ok(text));
+        assert_eq!(Route::read("POST", "/v1/embeddings"), Ok(Route::Embeddings));
         assert_eq!(Route::read("GET", "/v1/models"), Ok(Route::Models));
         let one = Route::Model("a%2Fb".to_owned());
         assert_eq!(Route::read("GET", "/v1/models/a%2Fb"), Ok(one));
@@ -74,7 +78,13 @@ mod tests {
 
     #[test]
     fn other_paths_are_404_and_other_methods_405() {
-        for path in ["/v1/embeddings", "/v1", "/chat/completions", "", "/v1/chat"] {
+        for path in [
+            "/v1/audio/speech",
+            "/v1",
+            "/chat/completions",
+            "",
+            "/v1/chat",
+        ] {
             let error = Route::read("POST", path).expect_err("no such endpoint");
             assert_eq!(error.status(), 404, "{path}");
         }

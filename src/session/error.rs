@@ -5,7 +5,7 @@ use crate::gguf::GgufError;
 use crate::model::ModelError;
 use crate::tokenizer::{TemplateError, TokenizerError};
 
-/// Failure of loading, generating or scoring.
+/// Failure of loading, generating, scoring or embedding.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {

@@ -6,6 +6,7 @@
 //! decode step.
 
 mod constraint;
+mod embed;
 mod error;
 mod generation;
 mod kv_cache;
@@ -20,6 +21,8 @@ mod stop;
 mod tool_calls;
 mod tools;
 
+pub use crate::model::Pooling;
+pub use embed::{EmbedInput, EmbedJob, EmbedOptions, EmbedProgress, Embeddings};
 pub use error::SessionError;
 pub use generation::{Generation, Progress, Token, TopLogprob};
 pub use load::{LoadOptions, Loader};

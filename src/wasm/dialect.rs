@@ -1,16 +1,16 @@
-//! Requests in the OpenAI dialect, answered one generation at a time.
+//! Requests in the OpenAI dialect, answered one generation at a time, or by embeddings.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsCast, JsValue};
 
 use super::convert::{throw, to_js};
 use super::engine::Engine;
 use crate::Error;
 use crate::openai::{
-    CallDelta, CompletionRequest, CompletionWriter, DialectError, Endpoint, Head, MAX_BODY_BYTES,
-    Route, Usage, model_list,
+    CallDelta, CompletionRequest, CompletionWriter, DialectError, EmbeddingsRequest, Endpoint,
+    Head, MAX_BODY_BYTES, Route, Usage, model_list,
 };
 use crate::session::{GenerateOptions, SessionError};
 
@@ -18,13 +18,21 @@ use crate::session::{GenerateOptions, SessionError};
 ///
 /// While [`next`](Self::next) gives a generation, the caller runs it between
 /// [`begin`](Self::begin) and [`finish`](Self::finish); what that adds to the body is taken
-/// with [`take`](Self::take). Without a first generation the body is there at once.
+/// with [`take`](Self::take). While [`texts`](Self::texts) gives texts, the caller embeds them
+/// and hands the vectors to [`embedded`](Self::embedded). Without either the body is there at
+/// once.
 #[wasm_bindgen]
 pub struct Exchange {
     status: u16,
     allow: Option<&'static str>,
     body: Vec<u8>,
     completion: Option<Completion>,
+    embeddings: Option<Embeddings>,
+}
+
+struct Embeddings {
+    request: EmbeddingsRequest,
+    model: String,
 }
 
 struct Completion {
@@ -104,20 +112,22 @@ impl Engine {
         path: &str,
         body: &js_sys::Uint8Array,
     ) -> Result<Exchange, DialectError> {
-        let endpoint = match Route::read(method, path)? {
-            Route::Models => return Ok(Exchange::whole(self.model_json(None)?)),
-            Route::Model(name) => return Ok(Exchange::whole(self.model_json(Some(&name))?)),
-            Route::Completion(endpoint) => endpoint,
-        };
-        // Measured before it is copied into the module's memory.
-        let bytes = usize::try_from(body.length()).unwrap_or(usize::MAX);
-        if bytes > MAX_BODY_BYTES {
-            return Err(DialectError::TooLarge {
-                bytes,
-                limit: MAX_BODY_BYTES,
-            });
+        match Route::read(method, path)? {
+            Route::Models => Ok(Exchange::whole(self.model_json(None)?)),
+            Route::Model(name) => Ok(Exchange::whole(self.model_json(Some(&name))?)),
+            Route::Completion(endpoint) => self.completion(endpoint, &bytes_of(body)?),
+            Route::Embeddings => Ok(Exchange {
+                embeddings: Some(Embeddings {
+                    request: EmbeddingsRequest::read(&bytes_of(body)?)?,
+                    model: self.name().to_owned(),
+                }),
+                ..Exchange::whole(String::new())
+            }),
         }
-        let request = CompletionRequest::read(endpoint, &body.to_vec())?;
+    }
+
+    fn completion(&self, endpoint: Endpoint, body: &[u8]) -> Result<Exchange, DialectError> {
+        let request = CompletionRequest::read(endpoint, body)?;
         GenerateOptions::from_json(&request.options(0)).map_err(|why| refusal(&request, why))?;
         let head = Head {
             id: new_id(endpoint),
@@ -125,15 +135,13 @@ impl Engine {
             model: self.name().to_owned(),
         };
         Ok(Exchange {
-            status: 200,
-            allow: None,
-            body: Vec::new(),
             completion: Some(Completion {
                 writer: CompletionWriter::new(head, &request),
                 request,
                 finished: 0,
                 begun: false,
             }),
+            ..Exchange::whole(String::new())
         })
     }
 
@@ -191,6 +199,37 @@ impl Exchange {
         }
     }
 
+    /// The texts to embed, strings or arrays of ids; `undefined` when none are asked for.
+    ///
+    /// # Errors
+    /// None that a caller can provoke.
+    pub fn texts(&self) -> Result<JsValue, JsValue> {
+        match &self.embeddings {
+            Some(embeddings) => to_js(embeddings.request.texts()),
+            None => Ok(JsValue::UNDEFINED),
+        }
+    }
+
+    /// The texts are embedded: takes their vectors and how many tokens they have.
+    ///
+    /// # Errors
+    /// `invalid-option` for what are no vectors.
+    pub fn embedded(&mut self, vectors: &js_sys::Array, tokens: usize) -> Result<(), JsValue> {
+        let Some(embeddings) = self.embeddings.take() else {
+            return Ok(());
+        };
+        let vectors = vectors.iter().map(|vector| {
+            let vector = vector.dyn_into::<js_sys::Float32Array>();
+            vector
+                .map(|vector| vector.to_vec())
+                .map_err(|_| strange("vectors"))
+        });
+        let vectors: Vec<_> = vectors.collect::<Result<_, _>>()?;
+        let Embeddings { request, model } = embeddings;
+        self.body = request.answer(&model, &vectors, tokens).into_bytes();
+        Ok(())
+    }
+
     /// The generation has started.
     pub fn begin(&mut self) {
         if let Some(completion) = &mut self.completion {
@@ -241,14 +280,25 @@ impl Exchange {
         Ok(())
     }
 
-    /// The generation was refused or failed, with the engine's code and sentence, and the
+    /// The generation, or the embedding, was refused or failed, with the engine's code and sentence, and the
     /// option that is to blame. A stream that has begun ends with an error event; otherwise the
     /// whole answer is the error.
     pub fn fail(&mut self, code: String, mut message: String, option: Option<String>) {
+        let option = option.as_deref();
         let Some(completion) = &mut self.completion else {
+            if let Some(Embeddings { request, .. }) = &self.embeddings {
+                let param = request.parameter_of(option.unwrap_or("texts"));
+                if let (Some(option), Some(param)) = (option, &param) {
+                    message = message.replace(&format!("{option:?}"), &format!("{param:?}"));
+                }
+                *self = Self::refused(&DialectError::Engine {
+                    code,
+                    message,
+                    param,
+                });
+            }
             return;
         };
-        let option = option.as_deref();
         let mut param = option.and_then(|name| completion.request.parameter_of(name));
         if let (Some(option), Some(param)) = (option, &param) {
             message = message.replace(&format!("{option:?}"), &format!("{param:?}"));
@@ -285,6 +335,7 @@ impl Exchange {
             allow: None,
             body: json.into_bytes(),
             completion: None,
+            embeddings: None,
         }
     }
 
@@ -321,12 +372,26 @@ fn refusal(request: &CompletionRequest, why: SessionError) -> DialectError {
 }
 
 fn read<T: for<'a> Deserialize<'a>>(value: JsValue, name: &'static str) -> Result<T, JsValue> {
-    serde_wasm_bindgen::from_value(value).map_err(|_| {
-        throw(&Error::Kind {
-            name,
-            expected: "what the engine gave",
-        })
+    serde_wasm_bindgen::from_value(value).map_err(|_| strange(name))
+}
+
+fn strange(name: &'static str) -> JsValue {
+    throw(&Error::Kind {
+        name,
+        expected: "what the engine gave",
     })
+}
+
+/// A body's bytes, measured before they are copied into the module's memory.
+fn bytes_of(body: &js_sys::Uint8Array) -> Result<Vec<u8>, DialectError> {
+    let bytes = usize::try_from(body.length()).unwrap_or(usize::MAX);
+    if bytes > MAX_BODY_BYTES {
+        return Err(DialectError::TooLarge {
+            bytes,
+            limit: MAX_BODY_BYTES,
+        });
+    }
+    Ok(body.to_vec())
 }
 
 fn new_id(endpoint: Endpoint) -> String {

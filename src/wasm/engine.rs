@@ -12,8 +12,9 @@ use crate::Error;
 use crate::backend::cpu::CpuBackend;
 use crate::measure::FinishReason;
 use crate::session::{
-    GenerateOptions, Generation, Input, ModelDescription, Progress, ScoreJob, ScoreProgress,
-    ScoreResult, Session, Token, template_options,
+    EmbedJob, EmbedOptions, EmbedProgress, Embeddings, GenerateOptions, Generation, Input,
+    ModelDescription, Progress, ScoreJob, ScoreProgress, ScoreResult, Session, Token,
+    template_options,
 };
 use crate::tokenizer::ChatMessage;
 
@@ -24,6 +25,7 @@ pub struct Engine {
     choices: Choices,
     generations: BTreeMap<u32, Generation>,
     scores: BTreeMap<u32, ScoreJob>,
+    embeds: BTreeMap<u32, EmbedJob>,
     next_id: u32,
 }
 
@@ -75,6 +77,7 @@ impl Engine {
             choices,
             generations: BTreeMap::new(),
             scores: BTreeMap::new(),
+            embeds: BTreeMap::new(),
             next_id: 0,
         }
     }
@@ -274,6 +277,57 @@ impl Engine {
     pub fn end_score(&mut self, id: u32) {
         self.scores.remove(&id);
     }
+
+    /// Starts embedding texts, an array of strings or arrays of ids, with `{ pooling? }`, and
+    /// returns the job's number.
+    ///
+    /// # Errors
+    /// `invalid-option`, `context-full`.
+    #[wasm_bindgen(js_name = startEmbed)]
+    pub fn start_embed(&mut self, texts: JsValue, options: JsValue) -> Result<u32, JsValue> {
+        let texts = to_json(texts, "texts", "an array of strings")?;
+        let options = to_options(options, "embed options")?;
+        let options = EmbedOptions::from_json(&texts, &options).map_err(throw_session)?;
+        let job = self.session.embed_job(options).map_err(throw_session)?;
+        let id = self.new_id();
+        self.embeds.insert(id, job);
+        Ok(id)
+    }
+
+    /// Embeds a chunk: `{ done, total }`, in the end `{ vectors, tokens }`.
+    ///
+    /// # Errors
+    /// The backend's, or `internal` for a number that is not in use.
+    #[wasm_bindgen(js_name = stepEmbed)]
+    pub async fn step_embed(&mut self, id: u32) -> Result<JsValue, JsValue> {
+        let job = self.embeds.get_mut(&id).ok_or_else(|| no_job(id))?;
+        match self.session.embed(job).await.map_err(throw_session)? {
+            EmbedProgress::Embedded { done, total } => to_js(&ScoreStep::Progress { done, total }),
+            EmbedProgress::Finished(embeddings) => {
+                self.embeds.remove(&id);
+                vectors(&embeddings)
+            }
+        }
+    }
+
+    /// Drops an unfinished embedding job.
+    #[wasm_bindgen(js_name = endEmbed)]
+    pub fn end_embed(&mut self, id: u32) {
+        self.embeds.remove(&id);
+    }
+}
+
+/// `{ vectors: Float32Array[], tokens }`.
+fn vectors(embeddings: &Embeddings) -> Result<JsValue, JsValue> {
+    let vectors: js_sys::Array = embeddings
+        .vectors
+        .iter()
+        .map(|vector| js_sys::Float32Array::from(vector.as_slice()))
+        .collect();
+    let result = js_sys::Object::new();
+    js_sys::Reflect::set(&result, &"vectors".into(), &vectors)?;
+    js_sys::Reflect::set(&result, &"tokens".into(), &to_js(&embeddings.tokens)?)?;
+    Ok(result.into())
 }
 
 fn no_job(id: u32) -> JsValue {

@@ -414,6 +414,16 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
+    fn output_norm(&mut self, x: Slot, norm: &Norm) -> Result<(), BackendError> {
+        let rows = self.ledger.check_output_norm(x, norm)?;
+        let weight = self.ledger.vectors.get(norm.weight);
+        let states = self.ledger.slots.rows_mut(x, rows);
+        for row in states.chunks_mut(weight.len()) {
+            math::rms_norm_in_place(row, weight, norm.eps);
+        }
+        Ok(())
+    }
+
     fn sample(
         &mut self,
         logits: Slot,
@@ -433,6 +443,10 @@ impl Backend for CpuBackend {
 
     async fn read_logits(&mut self) -> Result<&[f32], BackendError> {
         self.ledger.read_logits()
+    }
+
+    async fn read_states(&mut self) -> Result<&[f32], BackendError> {
+        self.ledger.read_states()
     }
 
     fn memory(&self) -> BackendMemory {

@@ -5,7 +5,7 @@ use crate::backend::ops::{
     Attention, Cache, DownResidual, Embed, HeadShape, LmHead, Norm, NormGateUpAct, NormQkv,
     NormSpan, OutResidual, QkRopeAppend,
 };
-use crate::backend::{BackendError, MatrixId, ModelShape, Slot, VectorId};
+use crate::backend::{BackendError, MatrixId, ModelShape, Outputs, Slot, VectorId};
 
 /// Each check of an operation returns `T`.
 impl Ledger {
@@ -164,6 +164,26 @@ impl Ledger {
             }
         }
         Ok(())
+    }
+
+    /// The rows of `x` count as states from here on.
+    pub(in crate::backend) fn check_output_norm(
+        &mut self,
+        x: Slot,
+        norm: &Norm,
+    ) -> Result<usize, BackendError> {
+        const OP: &str = "output_norm";
+        let hidden = self.recording(OP)?.hidden_size;
+        if self.step.outputs != Outputs::States {
+            return Err(usage(OP, "the pass was not begun for states"));
+        }
+        if self.states.is_some() {
+            return Err(usage(OP, "the pass has its states already"));
+        }
+        self.check_vector(OP, "norm", Some(norm.weight), hidden)?;
+        let rows = self.check_slot(OP, "x", x, hidden)?;
+        self.states = Some(x);
+        Ok(rows)
     }
 
     fn check_matrix(
