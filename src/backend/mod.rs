@@ -53,7 +53,7 @@ pub struct VectorId(pub usize);
 pub struct RopeId(pub usize);
 
 /// A block of the KV cache: [`ModelShape::block_tokens`] positions of every layer of one
-/// [`Cache`](ops::Cache).
+/// [`Cache`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlockId(pub usize);
 

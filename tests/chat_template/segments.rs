@@ -225,7 +225,8 @@ fn smollm2_conversations_have_the_ids_of_hugging_face() {
         );
         // A sign that could open a control token changes nothing but itself.
         let mut signs = messages.clone();
-        signs[0].content.push_str(" a<b>c");
+        let content = signs[0].content.as_mut().expect("a content");
+        content.push_str(" a<b>c");
         let segments = template
             .render_segments(&signs, &prompting(), &tokenizer)
             .unwrap();
