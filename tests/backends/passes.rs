@@ -3,10 +3,12 @@
 use pollster::block_on;
 use tokenbrook::backend::cpu::{CpuBackend, Precision};
 use tokenbrook::backend::reference::ReferenceBackend;
-use tokenbrook::backend::{Backend, Outputs, SampleParams, SequenceStep, Slot, Step, TokenSource};
+use tokenbrook::backend::{
+    Backend, BackendError, Outputs, SampleParams, SequenceStep, Slot, Step, TokenSource,
+};
 use tokenbrook::gguf::GgmlType;
 
-use crate::tiny::{Loaded, Tiny};
+use crate::tiny::{Loaded, Tiny, distance};
 
 /// Runs a generic test on all three backends, with quantized weights.
 macro_rules! on_all_backends {
@@ -261,4 +263,68 @@ fn memory_counts_weights_blocks_and_buffers() {
         8 * 37 * 4,
         "logits of all rows, and nothing else, grow on demand"
     );
+}
+
+#[test]
+fn states_are_the_normed_rows_without_logits() {
+    fn states<B: Backend>(backend: B, ids: &[u32], chunks: [usize; 3]) -> Vec<f32> {
+        let mut model = Loaded::new(&Tiny::default(), backend);
+        let table = model.table(ids.len());
+        let mut all = Vec::new();
+        let mut position = 0;
+        for rows in chunks.into_iter().filter(|&rows| rows > 0) {
+            let sequence = SequenceStep {
+                rows,
+                position,
+                blocks: &table,
+            };
+            let step = Step {
+                tokens: TokenSource::Ids(&ids[position..position + rows]),
+                sequences: &[sequence],
+                outputs: Outputs::States,
+            };
+            model.backend.begin(&step).unwrap();
+            model.record().unwrap();
+            let norm = model.lm_head().norm;
+            model.backend.output_norm(Slot::Residual, &norm).unwrap();
+            // Once: a second norm would change them.
+            let again = model.backend.output_norm(Slot::Residual, &norm);
+            assert!(matches!(again, Err(BackendError::Usage { .. })));
+            assert!(block_on(model.backend.read_states()).is_err());
+            block_on(model.backend.submit()).unwrap();
+            assert!(block_on(model.backend.read_logits()).is_err());
+            all.extend_from_slice(block_on(model.backend.read_states()).unwrap());
+            position += rows;
+        }
+        all
+    }
+    let ids = Tiny::default().prompt(13);
+    let whole = states(ReferenceBackend::new(), &ids, [13, 0, 0]);
+    assert_eq!(whole.len(), 13 * Tiny::default().hidden);
+    let reference = states(ReferenceBackend::new(), &ids, [3, 7, 3]);
+    assert_eq!(distance(&whole, &reference), 0.0);
+    let cpu = CpuBackend::new(Precision::Exact);
+    assert!(distance(&whole, &states(cpu, &ids, [1, 5, 7])) < 1e-5);
+}
+
+#[test]
+fn a_pass_for_logits_has_no_states() {
+    let mut model = Loaded::new(&Tiny::default(), ReferenceBackend::new());
+    let blocks = model.table(2);
+    let sequence = SequenceStep {
+        rows: 2,
+        position: 0,
+        blocks: &blocks,
+    };
+    model.pass(&[1, 2], &[sequence], Outputs::LastRow);
+    assert!(block_on(model.backend.read_states()).is_err());
+    let norm = model.lm_head().norm;
+    let step = Step {
+        tokens: TokenSource::Ids(&[1, 2]),
+        sequences: &[sequence],
+        outputs: Outputs::LastRow,
+    };
+    model.backend.begin(&step).unwrap();
+    let refused = model.backend.output_norm(Slot::Residual, &norm);
+    assert!(matches!(refused, Err(BackendError::Usage { .. })));
 }
