@@ -277,6 +277,7 @@ fn states_are_the_normed_rows_without_logits() {
                 rows,
                 position,
                 blocks: &table,
+                window_blocks: &[],
             };
             let step = Step {
                 tokens: TokenSource::Ids(&ids[position..position + rows]),
@@ -315,6 +316,7 @@ fn a_pass_for_logits_has_no_states() {
         rows: 2,
         position: 0,
         blocks: &blocks,
+        window_blocks: &[],
     };
     model.pass(&[1, 2], &[sequence], Outputs::LastRow);
     assert!(block_on(model.backend.read_states()).is_err());
