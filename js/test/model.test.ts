@@ -96,6 +96,8 @@ test('tokenizes, detokenizes, renders and scores', async () => {
   expect(await model.applyChatTemplate([{ role: 'user', content: 'hi' }])).toBe('hi');
   expect((await model.score('four')).ids).toEqual([1, 2]);
   expect((await model.score([1, 2])).top1).toEqual([2]);
+  const vectors = await model.embed(['four', 'xy'], { pooling: 'last' });
+  expect(vectors).toEqual([Float32Array.of(4, 1), Float32Array.of(2, 1)]);
 });
 
 test('a trap settles everything with internal, and the next load works', async () => {

@@ -235,3 +235,48 @@ test('gives times on the clock of the page, counted from the call', async () => 
   expect(finished?.stats.ttftMs).toBe((token?.token.atMs ?? 0) - calledAtMs);
   expect(finished?.stats.firstTextMs).toBe(finished?.stats.ttftMs);
 });
+
+test('an embedding waits for its turn and ends with its vectors', async () => {
+  const { engine, scheduler, of } = setup();
+  scheduler.generate(1, 'a', { maxTokens: 1 }, performance.now());
+  scheduler.credit(1, 9);
+  scheduler.embed(2, ['four', 'xy'], { pooling: 'last' });
+  await settle();
+  const log = ['step 1', 'step 1', 'step 1', 'end 1 null', 'embed 2', 'embed 2', 'embed 2'];
+  expect(engine.log).toEqual(log);
+  expect(of('result')).toEqual([
+    { type: 'result', id: 2, value: [Float32Array.of(4, 1), Float32Array.of(2, 1)] },
+  ]);
+});
+
+test('an embedding that is refused or fails answers its call alone', async () => {
+  const { engine, scheduler, of } = setup();
+  scheduler.embed(1, ['too long'], {});
+  await settle();
+  engine.beforeStep = () => {
+    throw coded('out-of-memory', 'No room.');
+  };
+  scheduler.embed(2, ['x'], {});
+  await settle();
+  expect(of('error').map(({ id, error }) => [id, error.code])).toEqual([
+    [1, 'context-full'],
+    [2, 'out-of-memory'],
+  ]);
+  expect(engine.log.at(-1)).toMatch(/^end-embed/);
+  expect(of('crashed')).toEqual([]);
+});
+
+test('a request for embeddings is answered whole, and cancelled without an answer', async () => {
+  const { engine, scheduler, of } = setup();
+  const body = new TextEncoder().encode(JSON.stringify({ texts: ['ab', 'c'] }));
+  scheduler.exchange(1, { method: 'POST', path: '/v1/embeddings', body }, performance.now());
+  await settle();
+  const [response] = of('response');
+  expect(new TextDecoder().decode(response?.body ?? undefined)).toBe('2,0 1,0 of 5');
+  scheduler.exchange(2, { method: 'POST', path: '/v1/embeddings', body }, performance.now());
+  scheduler.cancel(2);
+  await settle();
+  expect(of('body-end')).toEqual([{ type: 'body-end', id: 2 }]);
+  expect(of('response')).toHaveLength(1);
+  expect(engine.exchanges.map(({ freed }) => freed)).toEqual([1, 1]);
+});

@@ -277,7 +277,13 @@ test.describe('npm openai', () => {
           await create({ messages: [{ role: 'user', content: long }] }),
           await create({ messages: [{ role: 'user', content: [image] }] }),
           await openai.embeddings
-            .create({ model: 'any', input: 'x' })
+            .create({ model: 'any', input: ['x', long] })
+            .catch((e) => [e.constructor.name, e.status, e.param, e.code]),
+          await openai.embeddings
+            .create({ model: 'any', input: ['x', ''] })
+            .catch((e) => [e.constructor.name, e.status, e.param, e.code]),
+          await openai.files
+            .retrieve('x')
             .catch((e) => [e.constructor.name, e.status, e.param, e.code]),
         ];
       },
@@ -291,6 +297,8 @@ test.describe('npm openai', () => {
       ['BadRequestError', 400, 'messages', 'invalid_value'],
       ['BadRequestError', 400, 'messages', 'context_length_exceeded'],
       ['UnprocessableEntityError', 422, 'messages[0].content[0]', 'unsupported_content'],
+      ['BadRequestError', 400, 'input', 'context_length_exceeded'],
+      ['BadRequestError', 400, 'input[1]', 'invalid_option'],
       ['NotFoundError', 404, null, 'unknown_url'],
     ]);
   });
