@@ -25,5 +25,9 @@ export type {
   Token,
   TokenIterator,
   TokenStream,
+  Tool,
+  ToolCall,
+  ToolCallDelta,
+  ToolChoice,
   TopLogprob,
 } from './types.js';

@@ -3,8 +3,8 @@
 
 import { TokenbrookError, invalidOption } from './errors.js';
 import type { EngineGenerateOptions, EngineSettings, WireFile } from './protocol.js';
-import type { EmbedOptions, GenerateOptions, LoadOptions, Source } from './types.js';
-import type { SourceFile, TemplateOptions } from './types.js';
+import type { ChatMessage, EmbedOptions, GenerateOptions, LoadOptions } from './types.js';
+import type { Source, SourceFile, TemplateOptions } from './types.js';
 
 /** Tokens made ahead of a reader. */
 export const DEFAULT_LOOKAHEAD = 8;
@@ -32,6 +32,8 @@ const GENERATE_OPTIONS: readonly (keyof GenerateOptions)[] = [
   'logitBias',
   'logprobs',
   'responseFormat',
+  'tools',
+  'toolChoice',
   'seed',
   'stop',
   'ignoreEos',
@@ -112,6 +114,13 @@ export function checkGenerateOptions(options: GenerateOptions): CheckedGenerate 
   }
   if (engine.responseFormat !== undefined && !isObject(engine.responseFormat)) {
     throw invalidOption('responseFormat', "an object such as { type: 'json_object' }");
+  }
+  if (engine.tools !== undefined && !Array.isArray(engine.tools)) {
+    throw invalidOption('tools', 'an array of { type, function }');
+  }
+  const { toolChoice } = engine;
+  if (toolChoice !== undefined && typeof toolChoice !== 'string' && !isObject(toolChoice)) {
+    throw invalidOption('toolChoice', "'auto', 'none', 'required' or { type, function: { name } }");
   }
   const { stop } = engine;
   if (stop !== undefined && !(Array.isArray(stop) && stop.every((s) => typeof s === 'string'))) {
@@ -215,8 +224,10 @@ function isObject(value: unknown): value is object {
 
 function isMessage(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
-  const { role, content } = value as { role?: unknown; content?: unknown };
-  return typeof role === 'string' && typeof content === 'string';
+  const { role, content, tool_calls } = value as Partial<Record<keyof ChatMessage, unknown>>;
+  const isSaid =
+    typeof content === 'string' || (Array.isArray(tool_calls) && (content ?? null) === null);
+  return typeof role === 'string' && isSaid;
 }
 
 function isId(value: unknown): value is number {

@@ -58,7 +58,56 @@ export interface Memory {
 
 export interface ChatMessage {
   role: string;
-  content: string;
+  /** May be absent beside `tool_calls`. */
+  content?: string | null | undefined;
+  /** Calls that this message of the assistant makes. */
+  tool_calls?: ToolCall[] | undefined;
+  /** The call whose result this message of a tool is. */
+  tool_call_id?: string | undefined;
+  name?: string | undefined;
+}
+
+/** A call of a tool as messages hold it, which is as OpenAI's clients write it. */
+export interface ToolCall {
+  id: string;
+  type: 'function';
+  /** `arguments`: an object, or the same as JSON. */
+  function: { name: string; arguments: string | Record<string, unknown> };
+}
+
+/** A function that an answer may call. */
+export interface Tool {
+  type: 'function';
+  function: {
+    /** 1 to 64 letters, digits, `_`, `-` and `.`. */
+    name: string;
+    description?: string | undefined;
+    /** Of the arguments, an object. Default: an object without properties. */
+    parameters?: Record<string, unknown> | undefined;
+    [rest: string]: unknown;
+  };
+}
+
+export type ToolChoice =
+  /** As the model likes. */
+  | 'auto'
+  /** No calls; the model is not told of the tools. */
+  | 'none'
+  /** One call and nothing else, which is valid whenever the answer ends with `tool-calls`. */
+  | 'required'
+  /** The same, of this tool. */
+  | { type: 'function'; function: { name: string } };
+
+/** A part of a tool call. */
+export interface ToolCallDelta {
+  /** Which call of the answer, from 0. */
+  index: number;
+  /** What goes into `tool_call_id` of the message with the result. */
+  id: string;
+  /** In the first part of a call. */
+  name?: string;
+  /** What this part adds to the arguments, a JSON object. */
+  argumentsDelta: string;
 }
 
 /** What is not named here becomes a variable of the model's chat template. */
@@ -100,6 +149,13 @@ export interface GenerateOptions {
    * together with `stop` and `ignoreEos`.
    */
   responseFormat?: ResponseFormat | undefined;
+  /**
+   * What the answer may call. The chat template tells the model of them; where it has no place
+   * for tools, the first message of the user does.
+   */
+  tools?: readonly Tool[] | undefined;
+  /** Default `auto`. A required call goes neither with `stop` nor with `ignoreEos`. */
+  toolChoice?: ToolChoice | undefined;
   /** Same seed, same tokens, on the same backend, file and package version. */
   seed?: number | undefined;
   /** Texts that end the answer; they are not part of it. */
@@ -140,8 +196,13 @@ export interface TopLogprob {
 
 export interface Token {
   id: number;
-  /** What this token adds to the text; `''` while a UTF-8 character is incomplete. */
+  /**
+   * What this token adds to the text; `''` while a UTF-8 character is incomplete, or while a
+   * stop string or a tool call may have begun.
+   */
   text: string;
+  /** Calls that became complete with this token, which are no part of the text. */
+  toolCalls?: ToolCallDelta[];
   /** Position in the answer, from 0. */
   index: number;
   /** When it was sampled, on the page's `performance.now()` timeline. */
@@ -152,7 +213,8 @@ export interface Token {
   topLogprobs?: TopLogprob[];
 }
 
-export type FinishReason = 'stop' | 'length' | 'cancelled' | 'error';
+/** `tool-calls`: like `stop`, of an answer that calls tools. */
+export type FinishReason = 'stop' | 'length' | 'tool-calls' | 'cancelled' | 'error';
 
 export interface Stats {
   finishReason: FinishReason;

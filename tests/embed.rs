@@ -10,6 +10,7 @@ use common::model::{BareModel, greedy, ids, run, session_from_bytes};
 use common::tiny_llama::{self, CONTEXT};
 use serde_json::{Value, json};
 use tokenbrook::backend::cpu::{CpuBackend, Precision};
+use tokenbrook::backend::ops::Cache;
 use tokenbrook::backend::reference::ReferenceBackend;
 use tokenbrook::backend::{Backend, Outputs};
 use tokenbrook::measure::Clock;
@@ -63,7 +64,10 @@ fn options(texts: &[Vec<u32>], pooling: Option<Pooling>) -> EmbedOptions {
 /// The embedding of one text, from the logits of one pass over all of it.
 fn expected(bytes: &[u8], text: &[u32], pooling: Pooling) -> Vec<f64> {
     let mut model = BareModel::load(ReferenceBackend::new(), bytes, 256, 256);
-    let block = model.backend.allocate_block().expect("there is memory");
+    let block = model
+        .backend
+        .allocate_block(Cache::Full)
+        .expect("there is memory");
     let logits = model.pass(text, 0, &[block], Outputs::AllRows);
     let states: Vec<&[f32]> = logits.chunks(VOCAB).map(|row| &row[..HIDDEN]).collect();
     let used = match pooling {

@@ -162,10 +162,12 @@ export interface FakeRequest {
   stream?: boolean;
   choices?: number;
   maxTokens?: number;
+  /** Only tokens whose index this divides have text; default 2. */
+  every?: number;
   texts?: string[];
 }
 
-/** A dialect of plain words: `begin`, the tokens' texts, `end`; texts of odd tokens are empty. */
+/** A dialect of plain words: `begin`, the tokens' texts, `end`; some tokens have no text. */
 export class FakeExchange {
   freed = 0;
   readonly #request: FakeRequest;
@@ -205,7 +207,7 @@ export class FakeExchange {
   }
 
   token({ index, text }: Token): void {
-    if (index % 2 === 0) this.#text += `${text} `;
+    if (index % (this.#request.every ?? 2) === 0) this.#text += `${text} `;
   }
 
   finish({ completionTokens }: Stats): void {

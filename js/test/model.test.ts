@@ -189,6 +189,8 @@ const INVALID: [string, unknown, unknown][] = [
   ['logitBias', 'x', { logitBias: { 7: 'much' } }],
   ['logprobs', 'x', { logprobs: 'all' }],
   ['responseFormat', 'x', { responseFormat: 'json' }],
+  ['tools', 'x', { tools: {} }],
+  ['toolChoice', 'x', { toolChoice: 1 }],
   ['lookahead', 'x', { lookahead: 0.5 }],
   ['maxTokens', 'x', { maxTokens: '5' }],
   ['temperature', 'x', { temperature: Number.NaN }],

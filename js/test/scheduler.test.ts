@@ -28,7 +28,7 @@ function setup(clockOffsetMs = 0): Setup {
   };
 }
 
-const settle = (ms = 20): Promise<void> => new Promise((resume) => setTimeout(resume, ms));
+const settle = (ms = 60): Promise<void> => new Promise((resume) => setTimeout(resume, ms));
 
 test('computes nothing for a generation that has no credit', async () => {
   const { engine, scheduler, of } = setup();

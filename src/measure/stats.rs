@@ -23,6 +23,8 @@ pub enum FinishReason {
     Stop,
     /// `maxTokens` or the context's end.
     Length,
+    /// As [`Stop`](Self::Stop), of an answer that calls tools.
+    ToolCalls,
     /// The caller stopped it.
     Cancelled,
     /// A failure.

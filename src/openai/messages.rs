@@ -28,7 +28,7 @@ fn read_message(at: &str, message: &Value) -> Result<Value, DialectError> {
             "a string",
         )
     })?;
-    for name in ["tool_calls", "function_call", "audio"] {
+    for name in ["function_call", "audio"] {
         let value = field(fields, name);
         if !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty()) {
             return Err(unprocessable(format!("{at}.{name}"), name));
@@ -36,8 +36,52 @@ fn read_message(at: &str, message: &Value) -> Result<Value, DialectError> {
     }
     // The dialect's newer name for the same speaker; templates know the older one.
     let role = if role == "developer" { "system" } else { role };
-    let content = content(&format!("{at}.content"), field(fields, "content"))?;
-    Ok(json!({ "role": role, "content": content }))
+    let mut read = Map::from_iter([("role".to_owned(), role.into())]);
+    let calls = tool_calls(&format!("{at}.tool_calls"), field(fields, "tool_calls"))?;
+    let given = field(fields, "content");
+    if !(given.is_null() && calls.is_some()) {
+        let content = content(&format!("{at}.content"), given)?;
+        read.insert("content".to_owned(), content.into());
+    }
+    read.extend(calls.map(|calls| ("tool_calls".to_owned(), calls)));
+    for name in ["tool_call_id", "name"] {
+        match field(fields, name) {
+            Value::Null => {}
+            Value::String(text) => {
+                read.insert(name.to_owned(), text.as_str().into());
+            }
+            other => return Err(invalid(format!("{at}.{name}"), kind(other), "a string")),
+        }
+    }
+    Ok(Value::Object(read))
+}
+
+/// Calls that an earlier answer made; none of them is as good as none at all.
+fn tool_calls(at: &str, value: &Value) -> Result<Option<Value>, DialectError> {
+    let calls = match value {
+        Value::Null => return Ok(None),
+        Value::Array(calls) if calls.is_empty() => return Ok(None),
+        Value::Array(calls) => calls,
+        _ => return Err(invalid(at, kind(value), "an array of calls")),
+    };
+    let read = |(index, call): (usize, &Value)| {
+        let text = |place: &str| {
+            call.pointer(place).and_then(Value::as_str).ok_or_else(|| {
+                let path = place.replace('/', ".");
+                invalid(format!("{at}[{index}]{path}"), "no string", "a string")
+            })
+        };
+        let (id, name) = (text("/id")?, text("/function/name")?);
+        let arguments = text("/function/arguments")?;
+        let function = json!({ "name": name, "arguments": arguments });
+        Ok(json!({ "id": id, "type": "function", "function": function }))
+    };
+    calls
+        .iter()
+        .enumerate()
+        .map(read)
+        .collect::<Result<_, _>>()
+        .map(Some)
 }
 
 fn content(at: &str, value: &Value) -> Result<String, DialectError> {
@@ -115,11 +159,25 @@ mod tests {
         assert_eq!(
             read,
             Ok(json!([
-                { "role": "system", "content": "Be short." },
+                { "role": "system", "content": "Be short.", "name": "x" },
                 { "role": "user", "content": "ab" },
                 { "role": "assistant", "content": "c" },
             ]))
         );
+    }
+
+    #[test]
+    fn calls_and_their_results_pass() {
+        let function = json!({ "name": "a", "arguments": "{}" });
+        let call = json!({ "id": "x", "type": "function", "function": function });
+        let list = json!([
+            { "role": "assistant", "tool_calls": [call] },
+            { "role": "tool", "content": "7", "tool_call_id": "x" },
+        ]);
+        assert_eq!(messages(&list), Ok(list.clone()));
+        let mut with_null = list.clone();
+        with_null[0]["content"] = Value::Null;
+        assert_eq!(messages(&with_null), Ok(list));
     }
 
     #[test]
@@ -146,9 +204,34 @@ mod tests {
                 "messages[0].content[0]",
             ),
             (
-                json!([{ "role": "assistant", "content": "", "tool_calls": [{}] }]),
-                422,
+                json!([{ "role": "assistant", "tool_calls": 1 }]),
+                400,
                 "messages[0].tool_calls",
+            ),
+            (
+                json!([{ "role": "assistant", "tool_calls": [{}] }]),
+                400,
+                "messages[0].tool_calls[0].id",
+            ),
+            (
+                json!([{ "role": "assistant", "tool_calls": [{ "id": "x" }] }]),
+                400,
+                "messages[0].tool_calls[0].function.name",
+            ),
+            (
+                json!([{ "role": "assistant", "tool_calls": [] }]),
+                400,
+                "messages[0].content",
+            ),
+            (
+                json!([{ "role": "tool", "content": "", "tool_call_id": 7 }]),
+                400,
+                "messages[0].tool_call_id",
+            ),
+            (
+                json!([{ "role": "assistant", "content": "", "function_call": {} }]),
+                422,
+                "messages[0].function_call",
             ),
         ] {
             let error = messages(&value).expect_err("it is no list of messages");

@@ -24,4 +24,4 @@ pub use error::DialectError;
 pub use models::model_list;
 pub use request::{CompletionRequest, MAX_BODY_BYTES};
 pub use route::{Endpoint, Route};
-pub use writer::{CompletionWriter, Head, Usage};
+pub use writer::{CallDelta, CompletionWriter, Head, Usage};

@@ -61,6 +61,41 @@ pub(super) struct Delta<'a> {
     pub(super) role: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) content: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(super) tool_calls: &'a [CallChunk],
+}
+
+/// A part of a tool call: the first one has all fields.
+#[derive(Serialize)]
+pub(super) struct CallChunk {
+    pub(super) index: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) r#type: Option<&'static str>,
+    pub(super) function: FunctionChunk,
+}
+
+#[derive(Serialize)]
+pub(super) struct FunctionChunk {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    pub(super) arguments: String,
+}
+
+/// A whole tool call.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Call {
+    pub(super) id: String,
+    pub(super) r#type: &'static str,
+    pub(super) function: Function,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Function {
+    pub(super) name: String,
+    /// A JSON object within a string.
+    pub(super) arguments: String,
 }
 
 /// A chat's whole answer.
@@ -75,9 +110,12 @@ pub(super) struct MessageChoice {
 #[derive(Serialize)]
 pub(super) struct Message {
     pub(super) role: &'static str,
-    pub(super) content: String,
+    /// Null where there are calls alone.
+    pub(super) content: Option<String>,
     /// Always null: a local model has no channel of its own for refusing.
     pub(super) refusal: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) tool_calls: Vec<Call>,
 }
 
 /// A text completion's chunk or whole answer.

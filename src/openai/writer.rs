@@ -2,8 +2,8 @@
 
 use super::error::DialectError;
 use super::reply::{
-    Delta, DeltaChoice, Message, MessageChoice, Reply, Scored, TextChoice, UsageBody, logprobs,
-    to_json,
+    Call, CallChunk, Delta, DeltaChoice, Function, FunctionChunk, Message, MessageChoice, Reply,
+    Scored, TextChoice, UsageBody, logprobs, to_json,
 };
 use super::request::CompletionRequest;
 use super::route::Endpoint;
@@ -31,10 +31,24 @@ pub struct Usage {
     pub completion_tokens: usize,
 }
 
+/// A part of a tool call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallDelta {
+    /// Which call of the answer, from 0 without gaps.
+    pub index: usize,
+    /// What the tool's answer refers to.
+    pub id: String,
+    /// The tool, in the first part of a call.
+    pub name: Option<String>,
+    /// What this part adds to the arguments.
+    pub arguments: String,
+}
+
 /// One answer of several.
 #[derive(Clone, Debug, Default)]
 struct Choice {
     text: String,
+    calls: Vec<Call>,
     characters: usize,
     scored: Vec<Scored>,
     finish_reason: String,
@@ -79,6 +93,7 @@ impl CompletionWriter {
             let delta = Delta {
                 role: Some("assistant"),
                 content: Some(""),
+                ..Delta::default()
             };
             self.delta(delta, None, None);
         }
@@ -99,6 +114,35 @@ impl CompletionWriter {
             self.current.text.push_str(text);
         } else if !text.is_empty() {
             self.piece(text, None);
+        }
+    }
+
+    /// Adds parts of tool calls, which only chats have.
+    pub fn tool_calls(&mut self, parts: Vec<CallDelta>) {
+        if parts.is_empty() {
+            return;
+        }
+        if self.stream {
+            let tool_calls: Vec<_> = parts.into_iter().map(call_chunk).collect();
+            let delta = Delta {
+                tool_calls: &tool_calls,
+                ..Delta::default()
+            };
+            self.delta(delta, None, None);
+            return;
+        }
+        for part in parts {
+            match self.current.calls.get_mut(part.index) {
+                Some(call) => call.function.arguments.push_str(&part.arguments),
+                None => self.current.calls.push(Call {
+                    id: part.id,
+                    r#type: "function",
+                    function: Function {
+                        name: part.name.unwrap_or_default(),
+                        arguments: part.arguments,
+                    },
+                }),
+            }
         }
     }
 
@@ -146,8 +190,8 @@ impl CompletionWriter {
             Endpoint::Chat => {
                 let content = Some(text).filter(|text| !text.is_empty());
                 let delta = Delta {
-                    role: None,
                     content,
+                    ..Delta::default()
                 };
                 self.delta(delta, logprobs, finish_reason);
             }
@@ -239,13 +283,27 @@ impl CompletionWriter {
     }
 }
 
+fn call_chunk(part: CallDelta) -> CallChunk {
+    let is_first = part.name.is_some();
+    CallChunk {
+        index: part.index,
+        id: is_first.then_some(part.id),
+        r#type: is_first.then_some("function"),
+        function: FunctionChunk {
+            name: part.name,
+            arguments: part.arguments,
+        },
+    }
+}
+
 fn message((index, choice): (usize, Choice)) -> MessageChoice {
     MessageChoice {
         index,
         message: Message {
             role: "assistant",
-            content: choice.text,
+            content: Some(choice.text).filter(|text| choice.calls.is_empty() || !text.is_empty()),
             refusal: None,
+            tool_calls: choice.calls,
         },
         logprobs: logprobs(Endpoint::Chat, &choice.scored),
         finish_reason: choice.finish_reason,
@@ -325,6 +383,67 @@ mod tests {
             taken(&mut writer),
             choice("{}", "\"stop\"") + &chunk(usage) + "data: [DONE]\n\n"
         );
+    }
+
+    fn call_parts() -> [Vec<CallDelta>; 2] {
+        let first = CallDelta {
+            id: "x1".to_owned(),
+            name: Some("weather".to_owned()),
+            arguments: "{\"a\"".to_owned(),
+            ..CallDelta::default()
+        };
+        let second = CallDelta {
+            id: "x1".to_owned(),
+            arguments: ":1}".to_owned(),
+            ..CallDelta::default()
+        };
+        [vec![first], vec![second]]
+    }
+
+    #[test]
+    fn a_chat_streams_parts_of_tool_calls() {
+        let mut writer = writer(Endpoint::Chat, &format!("{{{CHAT},\"stream\":true}}"));
+        call_parts()
+            .into_iter()
+            .for_each(|parts| writer.tool_calls(parts));
+        writer.tool_calls(Vec::new());
+        writer.finish("tool-calls", USAGE);
+        let choice = |delta: &str, reason: &str| {
+            chunk(&format!(
+                "\"choices\":[{{\"index\":0,\"delta\":{delta},\"logprobs\":null,\
+                 \"finish_reason\":{reason}}}]"
+            ))
+        };
+        let first = "{\"tool_calls\":[{\"index\":0,\"id\":\"x1\",\"type\":\"function\",\
+             \"function\":{\"name\":\"weather\",\"arguments\":\"{\\\"a\\\"\"}}]}";
+        let second = "{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\":1}\"}}]}";
+        assert_eq!(
+            taken(&mut writer),
+            choice(first, "null")
+                + &choice(second, "null")
+                + &choice("{}", "\"tool_calls\"")
+                + "data: [DONE]\n\n"
+        );
+    }
+
+    #[test]
+    fn a_whole_chat_holds_its_tool_calls_in_place_of_text() {
+        let mut writer = writer(Endpoint::Chat, &format!("{{{CHAT}}}"));
+        writer.begin();
+        call_parts()
+            .into_iter()
+            .for_each(|parts| writer.tool_calls(parts));
+        writer.finish("tool-calls", USAGE);
+        let whole: Value = serde_json::from_str(&taken(&mut writer)).expect("it is JSON");
+        let function = json!({ "name": "weather", "arguments": "{\"a\":1}" });
+        assert_eq!(
+            whole["choices"][0]["message"],
+            json!({
+                "role": "assistant", "content": null, "refusal": null,
+                "tool_calls": [{ "id": "x1", "type": "function", "function": function }],
+            })
+        );
+        assert_eq!(whole["choices"][0]["finish_reason"], "tool_calls");
     }
 
     #[test]

@@ -227,7 +227,7 @@ fn with_definitions(whole: &Value, inner: &Value) -> Value {
 }
 
 /// A schema that bounds whitespace, unless it has options of its own for llguidance.
-fn with_whitespace(mut schema: Value) -> Value {
+pub(super) fn with_whitespace(mut schema: Value) -> Value {
     if let Value::Object(entries) = &mut schema {
         entries
             .entry("x-guidance")

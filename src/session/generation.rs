@@ -8,6 +8,7 @@ use super::options::GenerateOptions;
 use super::penalties::Usage;
 use super::random::uniform;
 use super::stop::StopMatcher;
+use super::tool_calls::{Parsed, ToolCallDelta, ToolParser};
 use crate::backend::{Adjustments, SampleParams, Sampled, TokenLogprob};
 use crate::measure::{FinishReason, Recorder, Stats};
 use crate::tokenizer::{Detokenizer, Tokenizer};
@@ -18,11 +19,14 @@ use crate::tokenizer::{Detokenizer, Tokenizer};
 pub struct Token {
     /// Id in the model's vocabulary.
     pub id: u32,
-    /// New text: empty while a UTF-8 character is incomplete, while a stop string may have
-    /// begun, and for control tokens.
+    /// New text: empty while a UTF-8 character is incomplete, while a stop string or a tool call
+    /// may have begun, and for control tokens.
     pub text: String,
     /// Position in the answer, from 0.
     pub index: usize,
+    /// Tool calls that became complete with it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCallDelta>,
     /// When it was sampled, on the session's clock.
     pub at_ms: f64,
     /// Natural logarithm of its probability under the raw logits, where asked for.
@@ -83,6 +87,8 @@ pub struct Generation {
     constraint: Option<Constraint>,
     detokenizer: Detokenizer,
     stop: StopMatcher,
+    /// Kept only where the answer may call tools.
+    tools: Option<ToolParser>,
     recorder: Recorder,
     finished: Option<FinishReason>,
 }
@@ -93,6 +99,7 @@ impl Generation {
         prompt: Vec<u32>,
         options: GenerateOptions,
         constraint: Option<Constraint>,
+        tools: Option<ToolParser>,
         context_length: usize,
         now_ms: f64,
     ) -> Self {
@@ -103,6 +110,7 @@ impl Generation {
             seed: options.seed.unwrap_or(0),
             usage: options.has_penalties().then(|| Usage::of_prompt(&prompt)),
             constraint,
+            tools,
             detokenizer: Detokenizer::default(),
             stop: StopMatcher::new(options.stop.clone()),
             recorder: Recorder::new(now_ms, prompt.len()),
@@ -186,11 +194,10 @@ impl Generation {
             usage.push(id);
         }
         let is_end = !self.options.ignore_eos && tokenizer.end_ids().contains(&id);
-        let bytes = if tokenizer.is_control(id) {
-            None
-        } else {
-            tokenizer.token_bytes(id)
-        };
+        let bytes = tokenizer.token_bytes(id).filter(|bytes| {
+            let tools = self.tools.as_ref();
+            !tokenizer.is_control(id) || tools.is_some_and(|tools| tools.is_marker(bytes))
+        });
         let mut piece = self.detokenizer.push(bytes.unwrap_or_default());
         if is_end {
             // The model chose to end here: bytes that are still incomplete are invalid.
@@ -207,11 +214,13 @@ impl Generation {
         if self.finished.is_some() && !matched.stopped {
             matched.text.push_str(&self.stop.finish());
         }
-        self.recorder.token(now_ms, !matched.text.is_empty());
+        let shown = self.separate_calls(matched.text);
+        self.recorder.token(now_ms, !shown.text.is_empty());
         let logprobs = sampled.logprobs.as_ref();
         Ok(Token {
             id,
-            text: matched.text,
+            text: shown.text,
+            tool_calls: shown.calls,
             index,
             at_ms: now_ms,
             logprob: logprobs.map(|logprobs| logprobs.chosen),
@@ -220,5 +229,25 @@ impl Generation {
                 top.map(|token| TopLogprob::new(token, tokenizer)).collect()
             }),
         })
+    }
+
+    /// Takes tool calls out of the answer's text.
+    fn separate_calls(&mut self, text: String) -> Parsed {
+        let Some(tools) = &mut self.tools else {
+            return Parsed {
+                text,
+                calls: Vec::new(),
+            };
+        };
+        let mut shown = tools.push(&text);
+        if self.finished.is_some() {
+            let rest = tools.finish();
+            shown.text.push_str(&rest.text);
+            shown.calls.extend(rest.calls);
+            if tools.calls() > 0 && self.finished == Some(FinishReason::Stop) {
+                self.finished = Some(FinishReason::ToolCalls);
+            }
+        }
+        shown
     }
 }

@@ -18,6 +18,8 @@ mod random;
 mod response_format;
 mod score;
 mod stop;
+mod tool_calls;
+mod tools;
 
 pub use crate::model::Pooling;
 pub use embed::{EmbedInput, EmbedJob, EmbedOptions, EmbedProgress, Embeddings};
@@ -27,6 +29,8 @@ pub use load::{LoadOptions, Loader};
 pub use options::{GenerateOptions, Input, template_options};
 pub use response_format::ResponseFormat;
 pub use score::{ScoreJob, ScoreProgress, ScoreResult};
+pub use tool_calls::{ToolCallDelta, ToolFormat};
+pub use tools::{Tool, ToolChoice};
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -40,11 +44,12 @@ use crate::backend::{
 use crate::measure::Clock;
 use crate::model::{Config, Weights, forward};
 use crate::tokenizer::{
-    ChatMessage, ChatTemplate, Segment, TemplateError, TemplateOptions, Tokenizer,
+    ChatMessage, ChatTemplate, Now, Segment, TemplateError, TemplateOptions, Tokenizer,
 };
 use constraint::{Constraint, Constraints};
 use kv_cache::KvCache;
 use pacer::Pacer;
+use tool_calls::ToolParser;
 
 /// Positions of one KV block: large enough that attention runs over long contiguous pieces,
 /// small enough that a short chat takes little memory.
@@ -139,6 +144,50 @@ impl<B: Backend> Session<B> {
         }
     }
 
+    /// As [`prompt_ids`](Self::prompt_ids) for an answer with `options`, which tells messages'
+    /// model of its tools. A text has to do that itself.
+    ///
+    /// # Errors
+    /// As [`prompt_ids`](Self::prompt_ids).
+    pub fn prompt_ids_with(
+        &self,
+        input: &Input,
+        options: &GenerateOptions,
+        now: Now,
+    ) -> Result<Vec<u32>, SessionError> {
+        let mut template = template_options(&options.template_options, now)?;
+        let tools = options.callable_tools();
+        let Input::Chat(messages) = input else {
+            return self.prompt_ids(input, &template);
+        };
+        let uses_tools = !tools.is_empty()
+            || messages
+                .iter()
+                .any(|message| message.tool_calls.is_some() || message.role == "tool");
+        if uses_tools && !self.template_source().contains("tools") {
+            let messages = tools::plain_messages(messages, tools);
+            return self.prompt_ids(&Input::Chat(messages), &template);
+        }
+        if !tools.is_empty() {
+            let tools = tools.iter().map(|tool| tool.declaration.clone()).collect();
+            template.variables.insert("tools".to_owned(), tools);
+        }
+        self.prompt_ids(input, &template)
+    }
+
+    /// How the model writes calls of tools.
+    #[must_use]
+    pub fn tool_format(&self) -> ToolFormat {
+        ToolFormat::of_template(self.template_source())
+    }
+
+    fn template_source(&self) -> &str {
+        match &self.template {
+            Some(Ok(template)) => template.source(),
+            _ => "",
+        }
+    }
+
     /// Starts a generation; no work is done before it is advanced.
     ///
     /// # Errors
@@ -154,13 +203,22 @@ impl<B: Backend> Session<B> {
             self.check_id(bias.id)?;
         }
         let constraint = match &options.response_format {
+            _ if options.tool_choice.is_forced() => Some(self.call_constraint(&options)?),
             Some(format) => Some(self.constraint(format)?),
             None => None,
         };
+        let tools = options.callable_tools();
+        let tools = (!tools.is_empty()).then(|| {
+            let names = tools.iter().map(|tool| tool.name.clone()).collect();
+            // Another turn with the same seed has another prompt.
+            let seed = options.seed.unwrap_or(0).rotate_left(20) ^ prompt.len() as u64;
+            ToolParser::new(self.tool_format(), names, seed)
+        });
         Ok(Generation::new(
             prompt,
             options,
             constraint,
+            tools,
             self.kv.capacity(),
             self.clock.now_ms(),
         ))
@@ -214,6 +272,26 @@ impl<B: Backend> Session<B> {
         constraints.start(format)
     }
 
+    /// The form of an answer that has to call a tool.
+    fn call_constraint(&self, options: &GenerateOptions) -> Result<Constraint, SessionError> {
+        let (tools, choice) = (&options.tools, &options.tool_choice);
+        let grammar = tools::grammar(tools, choice, self.tool_format(), &self.tokenizer);
+        let refused = match self.constraint(&ResponseFormat::Lark(grammar)) {
+            Ok(constraint) => return Ok(constraint),
+            Err(error) => error,
+        };
+        // Each schema by itself tells where the fault is.
+        for (index, tool) in tools.iter().enumerate() {
+            let format = ResponseFormat::JsonSchema(tool.parameters());
+            if let Err(SessionError::Grammar { place, why }) = self.constraint(&format) {
+                let inner = place.trim_start_matches("responseFormat.schema");
+                let place = format!("tools[{index}].function.parameters{inner}");
+                return Err(SessionError::Grammar { place, why });
+            }
+        }
+        Err(refused)
+    }
+
     /// One pass over new ids at the cache's end.
     async fn pass(
         &mut self,
@@ -226,6 +304,7 @@ impl<B: Backend> Session<B> {
             rows: ids.len(),
             position: self.kv.len(),
             blocks: self.kv.blocks(),
+            window_blocks: self.kv.window_blocks(),
         };
         let step = Step {
             tokens: TokenSource::Ids(ids),

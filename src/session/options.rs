@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::error::SessionError;
 use super::response_format::ResponseFormat;
+use super::tools::{Tool, ToolChoice, open_arguments};
 use crate::backend::TokenBias;
 use crate::tokenizer::{ChatMessage, Now, TemplateOptions};
 
@@ -30,22 +31,9 @@ impl Input {
         match value {
             Value::String(text) => Ok(Self::Raw(text.clone())),
             Value::Array(messages) if !messages.is_empty() => {
-                let read = |(index, message): (usize, &Value)| {
-                    serde_json::from_value(message.clone()).map_err(|why| {
-                        invalid(
-                            &format!("messages[{index}]"),
-                            why,
-                            "an object { role: string, content: string }",
-                        )
-                    })
-                };
-                Ok(Self::Chat(
-                    messages
-                        .iter()
-                        .enumerate()
-                        .map(read)
-                        .collect::<Result<_, _>>()?,
-                ))
+                let read = |(index, message)| read_message(index, message);
+                let messages = messages.iter().enumerate().map(read);
+                Ok(Self::Chat(messages.collect::<Result<_, _>>()?))
             }
             _ => Err(invalid(
                 "input",
@@ -54,6 +42,30 @@ impl Input {
             )),
         }
     }
+}
+
+fn read_message(index: usize, message: &Value) -> Result<ChatMessage, SessionError> {
+    let at = format!("messages[{index}]");
+    let read = serde_json::from_value(message.clone());
+    let mut read: ChatMessage =
+        read.map_err(|why| invalid(&at, why, "an object { role: string, content: string }"))?;
+    match &mut read.tool_calls {
+        Some(calls @ Value::Array(_)) => open_arguments(calls),
+        Some(other) => {
+            let place = format!("{at}.tool_calls");
+            return Err(invalid(&place, kind(other), "an array of calls"));
+        }
+        None if read.content.is_none() => {
+            let place = format!("{at}.content");
+            return Err(invalid(
+                &place,
+                "absent",
+                "a string, unless there are tool_calls",
+            ));
+        }
+        None => {}
+    }
+    Ok(read)
 }
 
 /// How to continue.
@@ -82,6 +94,10 @@ pub struct GenerateOptions {
     pub logprobs: Option<usize>,
     /// Holds the answer to a form.
     pub response_format: Option<ResponseFormat>,
+    /// What the answer may call.
+    pub tools: Vec<Tool>,
+    /// Whether it does.
+    pub tool_choice: ToolChoice,
     /// Same seed, same tokens; `None`: the caller of the session supplies one.
     pub seed: Option<u64>,
     /// Texts that end the answer; none of them is shown.
@@ -106,6 +122,8 @@ impl Default for GenerateOptions {
             logit_bias: Vec::new(),
             logprobs: None,
             response_format: None,
+            tools: Vec::new(),
+            tool_choice: ToolChoice::Auto,
             seed: None,
             stop: Vec::new(),
             ignore_eos: false,
@@ -127,6 +145,8 @@ const KNOWN: &[&str] = &[
     "logitBias",
     "logprobs",
     "responseFormat",
+    "tools",
+    "toolChoice",
     "seed",
     "stop",
     "ignoreEos",
@@ -155,6 +175,8 @@ impl GenerateOptions {
                 "responseFormat" => {
                     read.response_format = ResponseFormat::from_json(name, value)?;
                 }
+                "tools" => read.tools = Tool::list_from_json(name, value)?,
+                "toolChoice" => read.tool_choice = ToolChoice::from_json(name, value)?,
                 "seed" => read.seed = Some(integer(name, value, 0, (1 << 53) - 1)?),
                 "stop" => read.stop = stops(name, value)?,
                 "ignoreEos" => {
@@ -188,13 +210,36 @@ impl GenerateOptions {
             || self.presence_penalty != none.presence_penalty
     }
 
+    /// Tools that the answer may call.
+    #[must_use]
+    pub fn callable_tools(&self) -> &[Tool] {
+        match self.tool_choice {
+            ToolChoice::None => &[],
+            _ => &self.tools,
+        }
+    }
+
     /// A form decides by itself where an answer may end: what ends it elsewhere, or goes on
     /// past its end, would break it.
     fn check_combinations(&self) -> Result<(), SessionError> {
-        if self.response_format.is_none() {
+        let is_forced = self.tool_choice.is_forced();
+        if is_forced && self.tools.is_empty() {
+            let limit = "\"auto\" or \"none\" where there are no tools";
+            return Err(invalid("toolChoice", "a call", limit));
+        }
+        if let ToolChoice::Function(name) = &self.tool_choice
+            && !self.tools.iter().any(|tool| tool.name == *name)
+        {
+            return Err(invalid("toolChoice", name, "the name of one of the tools"));
+        }
+        if self.response_format.is_some() && !self.callable_tools().is_empty() {
+            let limit = "left out where the answer may call tools";
+            return Err(invalid("responseFormat", "given", limit));
+        }
+        if self.response_format.is_none() && !is_forced {
             return Ok(());
         }
-        let limit = "left out where responseFormat decides how the answer ends";
+        let limit = "left out where responseFormat or toolChoice decides how the answer ends";
         if !self.stop.is_empty() {
             return Err(invalid("stop", "given", limit));
         }
@@ -367,6 +412,57 @@ mod tests {
         GenerateOptions::from_json(options.as_object().expect("tests pass objects"))
     }
 
+    fn tools() -> Value {
+        json!([named("a")])
+    }
+
+    fn named(name: &str) -> Value {
+        json!({ "type": "function", "function": { "name": name } })
+    }
+
+    #[test]
+    fn tools_that_may_not_be_called_go_with_a_form() {
+        let form = json!({ "type": "json_object" });
+        let options = json!({ "tools": tools(), "toolChoice": "none", "responseFormat": form });
+        let options = read(options).expect("they do not meet");
+        assert!(options.callable_tools().is_empty() && options.tools.len() == 1);
+        let options = read(json!({ "tools": tools() })).expect("a tool");
+        assert_eq!(options.callable_tools().len(), 1);
+    }
+
+    #[test]
+    fn messages_may_hold_calls_in_place_of_text() {
+        let call = json!({ "id": "x", "function": { "name": "a", "arguments": "{\"b\":1}" } });
+        let messages = json!([
+            { "role": "assistant", "content": null, "tool_calls": [call] },
+            { "role": "tool", "content": "7", "tool_call_id": "x", "name": "a" },
+        ]);
+        let Ok(Input::Chat(read)) = Input::from_json(&messages) else {
+            panic!("messages");
+        };
+        assert_eq!(read[0].content, None);
+        let calls = read[0].tool_calls.as_ref().expect("a call");
+        assert_eq!(calls[0]["function"]["arguments"], json!({ "b": 1 }));
+        assert_eq!(read[1].tool_call_id.as_deref(), Some("x"));
+        for (message, place) in [
+            (json!({ "role": "user" }), "messages[0].content"),
+            (
+                json!({ "role": "user", "content": null }),
+                "messages[0].content",
+            ),
+            (
+                json!({ "role": "user", "tool_calls": 1 }),
+                "messages[0].tool_calls",
+            ),
+        ] {
+            let error = Input::from_json(&json!([message])).expect_err("no message");
+            assert!(
+                matches!(&error, SessionError::InvalidOption { name, .. } if name == place),
+                "{error}"
+            );
+        }
+    }
+
     #[test]
     fn absent_options_take_the_documented_defaults() {
         let options = read(json!({})).expect("no options are fine");
@@ -433,6 +529,21 @@ mod tests {
             (
                 json!({ "ignoreEos": true, "responseFormat": { "type": "json_object" } }),
                 "ignoreEos",
+            ),
+            (json!({ "tools": 1 }), "tools"),
+            (json!({ "toolChoice": "any" }), "toolChoice"),
+            (json!({ "toolChoice": "required" }), "toolChoice"),
+            (
+                json!({ "tools": tools(), "toolChoice": named("b") }),
+                "toolChoice",
+            ),
+            (
+                json!({ "tools": tools(), "toolChoice": named("a"), "stop": ["x"] }),
+                "stop",
+            ),
+            (
+                json!({ "tools": tools(), "responseFormat": { "type": "json_object" } }),
+                "responseFormat",
             ),
             (json!({ "maxTokens": 0 }), "maxTokens"),
             (json!({ "seed": -1 }), "seed"),

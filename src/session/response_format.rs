@@ -9,7 +9,7 @@ use super::options::{invalid, kind};
 const MAX_TEXT_BYTES: usize = 128 * 1024;
 
 /// Levels of a schema: each one is a stack frame of those that walk it.
-const MAX_SCHEMA_DEPTH: usize = 64;
+pub(super) const MAX_SCHEMA_DEPTH: usize = 64;
 
 const KINDS: &str = "an object whose type is \"text\", \"json_object\", \"json_schema\", \
     \"regex\" or \"lark\"";
@@ -88,7 +88,7 @@ fn schema(name: &str, object: &Map<String, Value>) -> Result<Value, SessionError
 }
 
 /// Levels of a value, counted no further than `limit + 1`.
-fn depth(value: &Value, limit: usize) -> usize {
+pub(super) fn depth(value: &Value, limit: usize) -> usize {
     if limit == 0 {
         return 1;
     }

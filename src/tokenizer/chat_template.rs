@@ -29,7 +29,7 @@ const MAX_RECURSION: usize = 64;
 const BASE_FUEL: u64 = 250_000;
 const BYTES_PER_FUEL: u64 = 2;
 /// Values that checks of depth may visit, for each unit of fuel.
-const VISITS_PER_FUEL: u64 = 4;
+const VISITS_PER_FUEL: u64 = 2;
 const BASE_OUTPUT_BYTES: usize = 1 << 20;
 const OUTPUT_PER_BYTE: usize = 16;
 
@@ -38,13 +38,56 @@ const OUTPUT_PER_BYTE: usize = 16;
 pub struct ChatMessage {
     /// Who speaks, such as `system`, `user` or `assistant`.
     pub role: String,
-    /// What is said.
-    pub content: String,
+    /// What is said; may be absent beside calls of tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// Calls of tools: `[{ id, type: "function", function: { name, arguments } }]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<serde_json::Value>,
+    /// Which call a tool's message answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+    /// Name of the speaker or the tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 impl ChatMessage {
     fn to_value(&self) -> Value {
-        Value::from_pairs([("role", &*self.role), ("content", &*self.content)])
+        let content = self.content.as_deref().map_or(Value::from(()), Value::from);
+        let mut pairs = vec![("role", Value::from(&*self.role)), ("content", content)];
+        pairs.extend(
+            self.tool_calls
+                .iter()
+                .map(|c| ("tool_calls", json::to_value(c))),
+        );
+        let id = self.tool_call_id.as_deref();
+        pairs.extend(id.map(|id| ("tool_call_id", Value::from(id))));
+        let name = self.name.as_deref();
+        pairs.extend(name.map(|name| ("name", Value::from(name))));
+        Value::from_pairs(pairs)
+    }
+
+    /// All texts but the role.
+    fn texts<'a>(&'a self, texts: &mut Vec<&'a str>) {
+        let fields = [&self.content, &self.tool_call_id, &self.name];
+        texts.extend(fields.into_iter().flatten().map(String::as_str));
+        if let Some(calls) = &self.tool_calls {
+            guard::strings(calls, texts);
+        }
+    }
+
+    fn changed(&self, change: &dyn Fn(&str) -> String) -> Self {
+        Self {
+            role: self.role.clone(),
+            content: self.content.as_deref().map(change),
+            tool_calls: self
+                .tool_calls
+                .as_ref()
+                .map(|c| guard::map_strings(c, change)),
+            tool_call_id: self.tool_call_id.as_deref().map(change),
+            name: self.name.as_deref().map(change),
+        }
     }
 }
 
@@ -105,6 +148,12 @@ impl ChatTemplate {
         })
     }
 
+    /// The template as it was given.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
     /// The prompt for `messages`. Encode the result of [`ChatTemplate::render_segments`]
     /// instead where messages come from users.
     ///
@@ -117,6 +166,7 @@ impl ChatTemplate {
         options: &TemplateOptions,
     ) -> Result<String, TemplateError> {
         check_roles(messages)?;
+        check_variables(options)?;
         let given = given_bytes(messages, options);
         let fuel = BASE_FUEL.saturating_add(given as u64 / BYTES_PER_FUEL);
         let limit = BASE_OUTPUT_BYTES.saturating_add(OUTPUT_PER_BYTE.saturating_mul(given));
@@ -157,9 +207,13 @@ impl ChatTemplate {
         options: &TemplateOptions,
         tokenizer: &Tokenizer,
     ) -> Result<Vec<Segment>, TemplateError> {
+        // Refuses what nests too deep before anything else walks it.
         let plain = self.render(messages, options)?;
         let edges = guard::edges(tokenizer.control_texts());
-        let mut texts: Vec<&str> = messages.iter().map(|message| &*message.content).collect();
+        let mut texts = Vec::new();
+        messages
+            .iter()
+            .for_each(|message| message.texts(&mut texts));
         options
             .variables
             .values()
@@ -196,10 +250,7 @@ impl ChatTemplate {
     ) -> Result<String, TemplateError> {
         let messages: Vec<_> = messages
             .iter()
-            .map(|message| ChatMessage {
-                role: message.role.clone(),
-                content: change(&message.content),
-            })
+            .map(|message| message.changed(change))
             .collect();
         let variables = options
             .variables
@@ -251,19 +302,30 @@ fn check_roles(messages: &[ChatMessage]) -> Result<(), TemplateError> {
     Ok(())
 }
 
+/// Refuses variables deeper than what templates may build.
+fn check_variables(options: &TemplateOptions) -> Result<(), TemplateError> {
+    let limit = template_bounds::MAX_VALUE_DEPTH;
+    for (name, value) in &options.variables {
+        if guard::nests_deeper(value, limit) {
+            let name = name.clone();
+            return Err(TemplateError::VariableTooDeep { name, limit });
+        }
+    }
+    Ok(())
+}
+
 /// Bytes that the template is given, and so may need to copy.
 fn given_bytes(messages: &[ChatMessage], options: &TemplateOptions) -> usize {
-    // A message costs some steps even when it is empty.
-    let messages: usize = messages
-        .iter()
-        .map(|message| message.content.len() + 256)
-        .sum();
     let mut texts = Vec::new();
+    messages
+        .iter()
+        .for_each(|message| message.texts(&mut texts));
     options
         .variables
         .values()
         .for_each(|value| guard::strings(value, &mut texts));
-    messages + texts.iter().map(|text| text.len() + 256).sum::<usize>()
+    // A message costs some steps even when it is empty.
+    messages.len() * 256 + texts.iter().map(|text| text.len() + 256).sum::<usize>()
 }
 
 /// `{% generation %}` marks the assistant's tokens for training and writes nothing: it becomes
@@ -277,12 +339,14 @@ fn without_generation_blocks(source: &str) -> Cow<'_, str> {
     while let Some(at) = rest.find("{%") {
         let (before, tag) = rest.split_at(at);
         out.push_str(before);
-        let Some(end) = tag.find("%}") else {
+        // The sign that opens a tag does not close it: `{%}` has no end.
+        let Some(length) = tag[2..].find("%}") else {
             rest = tag;
             break;
         };
-        let (tag, after) = tag.split_at(end + 2);
-        let name = tag[2..end].trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
+        let (tag, after) = tag.split_at(length + 4);
+        let name =
+            tag[2..2 + length].trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
         match name {
             "generation" => out.push_str(&tag.replacen("generation", "if true", 1)),
             "endgeneration" => out.push_str(&tag.replacen("endgeneration", "endif", 1)),

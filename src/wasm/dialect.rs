@@ -9,8 +9,8 @@ use super::convert::{throw, to_js};
 use super::engine::Engine;
 use crate::Error;
 use crate::openai::{
-    CompletionRequest, CompletionWriter, DialectError, EmbeddingsRequest, Endpoint, Head,
-    MAX_BODY_BYTES, Route, Usage, model_list,
+    CallDelta, CompletionRequest, CompletionWriter, DialectError, EmbeddingsRequest, Endpoint,
+    Head, MAX_BODY_BYTES, Route, Usage, model_list,
 };
 use crate::session::{GenerateOptions, SessionError};
 
@@ -62,9 +62,20 @@ struct Start<'a> {
 #[serde(rename_all = "camelCase")]
 struct Piece {
     text: String,
+    #[serde(default)]
+    tool_calls: Vec<CallPiece>,
     logprob: Option<f64>,
     #[serde(default)]
     top_logprobs: Vec<Alternative>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CallPiece {
+    index: usize,
+    id: String,
+    name: Option<String>,
+    arguments_delta: String,
 }
 
 #[derive(Deserialize)]
@@ -238,6 +249,13 @@ impl Exchange {
             let top = top.map(|other| (other.text, other.logprob)).collect();
             let scored = piece.logprob.map(|logprob| (logprob, top));
             completion.writer.token(&piece.text, scored);
+            let parts = piece.tool_calls.into_iter().map(|part| CallDelta {
+                index: part.index,
+                id: part.id,
+                name: part.name,
+                arguments: part.arguments_delta,
+            });
+            completion.writer.tool_calls(parts.collect());
         }
         Ok(())
     }

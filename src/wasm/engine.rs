@@ -176,10 +176,9 @@ impl Engine {
         let options = to_options(options, "generate options")?;
         let mut options = GenerateOptions::from_json(&options).map_err(throw_session)?;
         options.seed = options.seed.or_else(|| Some(random_seed()));
-        let template = template_options(&options.template_options, now()).map_err(throw_session)?;
         let prompt = self
             .session
-            .prompt_ids(&input, &template)
+            .prompt_ids_with(&input, &options, now())
             .map_err(throw_session)?;
         let generation = self
             .session

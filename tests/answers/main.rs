@@ -4,6 +4,7 @@
 mod common;
 mod sampling;
 mod structured;
+mod tools;
 
 use common::model::session_from_bytes;
 use common::tiny_llama;

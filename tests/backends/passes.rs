@@ -55,6 +55,7 @@ fn two_sequences_in_one_pass_equal_two_passes() {
             rows,
             position,
             blocks,
+            window_blocks: &[],
         };
         let first = [sequence(7, 0, &table_a[..]), sequence(2, 0, &table_b[..])];
         let rows = [&a[..7], &b[..2]].concat();
@@ -81,6 +82,7 @@ fn last_row_equals_the_last_of_all_rows() {
             rows,
             position,
             blocks: &table,
+            window_blocks: &[],
         };
         assert!(
             model
@@ -107,6 +109,7 @@ fn a_shared_prefix_is_read_by_both_sequences() {
             rows: 5,
             position: 0,
             blocks: &table_a,
+            window_blocks: &[],
         };
         model.pass(&ids[..5], &[prefix], Outputs::Nothing);
         let tails = [
@@ -114,11 +117,13 @@ fn a_shared_prefix_is_read_by_both_sequences() {
                 rows: 2,
                 position: 5,
                 blocks: &table_a,
+                window_blocks: &[],
             },
             SequenceStep {
                 rows: 2,
                 position: 5,
                 blocks: &table_b,
+                window_blocks: &[],
             },
         ];
         let rows = [&ids[5..], &other[5..]].concat();
@@ -141,6 +146,7 @@ fn a_rewound_sequence_forgets_what_followed() {
             rows,
             position,
             blocks: &table,
+            window_blocks: &[],
         };
         model.pass(&ids, &[sequence(9, 0)], Outputs::Nothing);
         let got = model.pass(&other[3..], &[sequence(3, 3)], Outputs::AllRows);
@@ -158,6 +164,7 @@ fn a_sampled_token_feeds_the_next_pass() {
             rows,
             position,
             blocks: &table,
+            window_blocks: &[],
         };
         let tokens = TokenSource::Ids(&ids);
         let sequences = [sequence(4, 0)];
@@ -202,6 +209,7 @@ fn a_pass_given_up_half_way_leaves_nothing_behind() {
             rows,
             position,
             blocks: &table,
+            window_blocks: &[],
         };
         let sequences = [sequence(3, 0)];
         let wrong = TokenSource::Ids(&[9, 9, 9]);
@@ -269,6 +277,7 @@ fn states_are_the_normed_rows_without_logits() {
                 rows,
                 position,
                 blocks: &table,
+                window_blocks: &[],
             };
             let step = Step {
                 tokens: TokenSource::Ids(&ids[position..position + rows]),
@@ -307,6 +316,7 @@ fn a_pass_for_logits_has_no_states() {
         rows: 2,
         position: 0,
         blocks: &blocks,
+        window_blocks: &[],
     };
     model.pass(&[1, 2], &[sequence], Outputs::LastRow);
     assert!(block_on(model.backend.read_states()).is_err());

@@ -38,18 +38,28 @@ pub(crate) fn metadata() -> GgufBuilder {
 
 /// Metadata in which `change` may say things before the usual keys.
 pub(crate) fn metadata_with(change: impl Fn(GgufBuilder) -> GgufBuilder) -> GgufBuilder {
-    metadata_of(&[], change)
+    metadata_of(&[], 1, TEMPLATE, change)
 }
 
-/// As [`metadata_with`], for a vocabulary with `more` tokens behind those of all bytes.
-fn metadata_of(more: &[String], change: impl Fn(GgufBuilder) -> GgufBuilder) -> GgufBuilder {
+/// As [`metadata_with`], for a vocabulary with `more` tokens of one `kind` behind those of all
+/// bytes, and a template.
+fn metadata_of(
+    more: &[String],
+    kind: i32,
+    template: &str,
+    change: impl Fn(GgufBuilder) -> GgufBuilder,
+) -> GgufBuilder {
     let mut tokens: Vec<String> = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
         .map(str::to_owned)
         .to_vec();
     tokens.extend(byte_alphabet());
     tokens.extend_from_slice(more);
     let types: Vec<i32> = (0..tokens.len())
-        .map(|id| if id < 3 { 3 } else { 1 })
+        .map(|id| match id {
+            0..3 => 3,
+            3..259 => 1,
+            _ => kind,
+        })
         .collect();
     let small = |value: u64| u32::try_from(value).expect("a small number");
     change(GgufBuilder::v3())
@@ -69,7 +79,7 @@ fn metadata_of(more: &[String], change: impl Fn(GgufBuilder) -> GgufBuilder) -> 
         .u32("tokenizer.ggml.bos_token_id", 1)
         .u32("tokenizer.ggml.eos_token_id", EOS)
         .bool("tokenizer.ggml.add_bos_token", false)
-        .str("tokenizer.chat_template", TEMPLATE)
+        .str("tokenizer.chat_template", template)
 }
 
 /// Names and shapes of all tensors.
@@ -123,7 +133,18 @@ pub(crate) fn with_tensors(
 
 /// The whole file of a model with `more` tokens.
 pub(crate) fn file_with_tokens(more: &[String]) -> Vec<u8> {
-    let named = metadata_of(more, |builder| builder.str("general.architecture", "llama"));
+    file_of(more, 1, TEMPLATE)
+}
+
+/// The whole file of a model with a chat template and `controls` more control tokens.
+pub(crate) fn file_with_template(template: &str, controls: &[&str]) -> Vec<u8> {
+    let controls: Vec<_> = controls.iter().map(|text| (*text).to_owned()).collect();
+    file_of(&controls, 3, template)
+}
+
+fn file_of(more: &[String], kind: i32, template: &str) -> Vec<u8> {
+    let architecture = |builder: GgufBuilder| builder.str("general.architecture", "llama");
+    let named = metadata_of(more, kind, template, architecture);
     let mut tensors = tensors();
     tensors[0].1[1] += more.len() as u64;
     with_tensors(named, &tensors).build()

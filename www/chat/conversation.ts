@@ -81,7 +81,7 @@ export class Conversation {
       if (turn.role === 'assistant' && (turn.superseded || turn.text === '')) continue;
       const last = messages.at(-1);
       if (last !== undefined && last.role === turn.role) {
-        last.content += `\n\n${turn.text}`;
+        last.content = `${last.content ?? ''}\n\n${turn.text}`;
       } else {
         messages.push({ role: turn.role, content: turn.text });
       }

@@ -1,4 +1,4 @@
 // The clients under test, as an application would bundle them.
 export { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-export { APICallError, generateText, streamText } from 'ai';
+export { APICallError, generateText, jsonSchema, streamText } from 'ai';
 export { default as OpenAI } from 'openai';
