@@ -280,9 +280,9 @@ impl Exchange {
         Ok(())
     }
 
-    /// The generation, or the embedding, was refused or failed, with the engine's code and sentence, and the
-    /// option that is to blame. A stream that has begun ends with an error event; otherwise the
-    /// whole answer is the error.
+    /// The generation, or the embedding, was refused or failed, with the engine's code and
+    /// sentence, and the option that is to blame. A stream that has begun ends with an error
+    /// event; otherwise the whole answer is the error.
     pub fn fail(&mut self, code: String, mut message: String, option: Option<String>) {
         let option = option.as_deref();
         let Some(completion) = &mut self.completion else {
