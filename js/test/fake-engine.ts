@@ -3,7 +3,7 @@
 
 import type { EmbedStep, Engine, Exchange, LoaderOptions } from '../engine.js';
 import type { ScoreStep, StepResult } from '../engine.js';
-import type { EmbedOptions, Stats, Token } from '../types.js';
+import type { ChatMessage, EmbedOptions, Stats, Token } from '../types.js';
 
 interface Run {
   made: number;
@@ -51,7 +51,7 @@ export class FakeEngine {
     return `<${Array.from(ids).join(' ')}>`;
   }
 
-  applyChatTemplate(messages: { content: string }[]): string {
+  applyChatTemplate(messages: ChatMessage[]): string {
     return messages.map((message) => message.content).join('|');
   }
 

@@ -77,7 +77,8 @@ pub fn forward<B: Backend>(
     }
     match outputs {
         Outputs::Nothing => Ok(()),
-        Outputs::States => backend.output_norm(Slot::Residual, &norm(weights.output_norm)), // [T, C]
+        // [T, C] in place
+        Outputs::States => backend.output_norm(Slot::Residual, &norm(weights.output_norm)),
         Outputs::LastRow | Outputs::AllRows => {
             let head = LmHead {
                 norm: norm(weights.output_norm),
