@@ -7,7 +7,7 @@
 //!                tokenizer ◄────────────── session (prefill · decode · KV cache · sampler)
 //!                                             │
 //!                                             ▼
-//!                                   wasm: what the worker calls
+//!               openai ─► sse ────► wasm: what the worker calls
 //! ```
 //!
 //! Every stage has its own module and its own error enum; [`Error`] wraps them and gives the

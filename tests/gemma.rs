@@ -8,6 +8,7 @@ use common::gemma_model;
 use common::model::BareModel;
 use serde_json::Value;
 use tokenbrook::backend::cpu::{CpuBackend, Precision};
+use tokenbrook::backend::ops::Cache;
 use tokenbrook::backend::{Backend, BlockId, Outputs, arg_max, log_sum_exp};
 
 const UNCERTAIN_MARGIN: f64 = 0.05;
@@ -34,7 +35,10 @@ fn numbers<T: serde::de::DeserializeOwned>(value: &Value) -> Vec<T> {
 fn load(precision: Precision) -> (BareModel<CpuBackend>, [BlockId; 1]) {
     let file = std::fs::read(gemma_model()).expect("the model file reads");
     let mut model = BareModel::load(CpuBackend::new(precision), &file, ROWS, POSITIONS);
-    let block = model.backend.allocate_block().expect("memory for a block");
+    let block = model
+        .backend
+        .allocate_block(Cache::Full)
+        .expect("memory for a block");
     (model, [block])
 }
 

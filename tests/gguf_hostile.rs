@@ -226,9 +226,22 @@ fn rejects_duplicates() {
 #[test]
 fn rejects_tensor_types_that_are_not_supported() {
     for (id, name) in [
-        (39, Some("MXFP4")),
-        (16, Some("IQ2_XXS")),
         (4, Some("Q4_2")),
+        (16, Some("IQ2_XXS")),
+        (17, Some("IQ2_XS")),
+        (18, Some("IQ3_XXS")),
+        (19, Some("IQ1_S")),
+        (21, Some("IQ3_S")),
+        (22, Some("IQ2_S")),
+        (23, Some("IQ4_XS")),
+        (24, Some("I8")),
+        (28, Some("F64")),
+        (29, Some("IQ1_M")),
+        (34, Some("TQ1_0")),
+        (35, Some("TQ2_0")),
+        (36, Some("IQ4_NL_4_4")),
+        (40, Some("NVFP4")),
+        (41, Some("Q1_0")),
         (999, None),
     ] {
         let got = error(&GgufBuilder::v3().raw_tensor("blk.0.w", id, &[32], None, vec![0; 32]));

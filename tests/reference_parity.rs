@@ -12,6 +12,7 @@ use common::model::{BareModel, greedy, ids, prompt, run, session_from_file};
 use serde_json::Value;
 use tokenbrook::backend::Backend;
 use tokenbrook::backend::cpu::{CpuBackend, Precision};
+use tokenbrook::backend::ops::Cache;
 use tokenbrook::session::{Input, ScoreProgress, ScoreResult, Session};
 
 const UNCERTAIN_MARGIN: f64 = 0.05;
@@ -144,8 +145,14 @@ fn fast_tier_is_no_further_from_the_reference_than_llama_cpp() {
 fn cached_decode_equals_recomputing_from_scratch() {
     let bytes = std::fs::read(default_model()).expect("the model file reads");
     let mut model = BareModel::load(CpuBackend::new(Precision::Exact), &bytes, 128, 256);
-    let cached = [model.backend.allocate_block().expect("memory for a block")];
-    let scratch = [model.backend.allocate_block().expect("memory for a block")];
+    let cached = [model
+        .backend
+        .allocate_block(Cache::Full)
+        .expect("memory for a block")];
+    let scratch = [model
+        .backend
+        .allocate_block(Cache::Full)
+        .expect("memory for a block")];
     let mut ids: Vec<u32> = numbers(&cases()[3]["prompt_ids"]);
     let mut fed = 0;
     for step in 0..64 {

@@ -133,9 +133,11 @@ export interface FakeRequest {
   stream?: boolean;
   choices?: number;
   maxTokens?: number;
+  /** Only tokens whose index this divides have text; default 2. */
+  every?: number;
 }
 
-/** A dialect of plain words: `begin`, the tokens' texts, `end`; texts of odd tokens are empty. */
+/** A dialect of plain words: `begin`, the tokens' texts, `end`; some tokens have no text. */
 export class FakeExchange {
   freed = 0;
   readonly #request: FakeRequest;
@@ -167,7 +169,7 @@ export class FakeExchange {
   }
 
   token({ index, text }: Token): void {
-    if (index % 2 === 0) this.#text += `${text} `;
+    if (index % (this.#request.every ?? 2) === 0) this.#text += `${text} `;
   }
 
   finish({ completionTokens }: Stats): void {

@@ -6,6 +6,7 @@ mod checks;
 
 use super::blocks::Blocks;
 use super::memory::bytes_of;
+use super::ops::Cache;
 use super::parts::{Parts, RowRange};
 use super::slots::Slots;
 use super::step::StepState;
@@ -59,7 +60,7 @@ impl Ledger {
             matrices: Vec::new(),
             vectors: Vectors(Vec::new()),
             ropes: Vec::new(),
-            blocks: Blocks::new(1, [0; 3]),
+            blocks: Blocks::new(1, [[0; 3]; 2]),
             slots: Slots::empty(),
             step: StepState::new(),
             tokens: Tokens::new(),
@@ -125,7 +126,7 @@ impl Ledger {
         self.loading(OP)?;
         let heads = &shape.heads;
         let sizes = [
-            shape.num_layers,
+            shape.num_layers.saturating_add(shape.window_layers),
             shape.hidden_size,
             shape.intermediate_size,
             shape.vocab_size,
@@ -155,7 +156,8 @@ impl Ledger {
     pub(super) fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError> {
         self.check_prepare(shape)?;
         self.slots = Slots::new(shape)?;
-        let per_position = [shape.num_layers, 2, shape.heads.kv_len()];
+        let layers = [shape.num_layers, shape.window_layers];
+        let per_position = layers.map(|layers| [layers, 2, shape.heads.kv_len()]);
         self.blocks = Blocks::new(shape.block_tokens, per_position);
         self.shape = Some(*shape);
         self.phase = Phase::Ready;
@@ -164,9 +166,9 @@ impl Ledger {
 
     // Passes.
 
-    pub(super) fn take_block(&mut self) -> Result<BlockId, BackendError> {
+    pub(super) fn take_block(&mut self, cache: Cache) -> Result<BlockId, BackendError> {
         self.shape("allocate_block")?;
-        self.blocks.take()
+        self.blocks.take(cache)
     }
 
     /// Validates a pass and takes it as the current one.
@@ -186,7 +188,7 @@ impl Ledger {
             self.slots.poison();
         }
         for sequence in &self.step.sequences {
-            let table = self.step.table(sequence);
+            let table = self.step.table(sequence, Cache::Full);
             self.blocks
                 .set_filled(table, sequence.position, sequence.position);
         }
@@ -216,7 +218,7 @@ impl Ledger {
     pub(super) fn submit(&mut self) -> Result<(), BackendError> {
         self.recording("submit")?;
         for sequence in &self.step.sequences {
-            let table = self.step.table(sequence);
+            let table = self.step.table(sequence, Cache::Full);
             let end = sequence.position + sequence.rows;
             self.blocks.set_filled(table, sequence.position, end);
         }

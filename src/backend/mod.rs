@@ -36,7 +36,8 @@ pub use sampling::{
 
 use crate::gguf::GgmlType;
 use ops::{
-    Attention, DownResidual, Embed, LmHead, NormGateUpAct, NormQkv, OutResidual, QkRopeAppend,
+    Attention, Cache, DownResidual, Embed, LmHead, NormGateUpAct, NormQkv, OutResidual,
+    QkRopeAppend,
 };
 
 /// A weight matrix `[N, K]` of the backend; rows may come from several tensors.
@@ -51,7 +52,8 @@ pub struct VectorId(pub usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RopeId(pub usize);
 
-/// A block of the KV cache: [`ModelShape::block_tokens`] positions of every layer.
+/// A block of the KV cache: [`ModelShape::block_tokens`] positions of every layer of one
+/// [`Cache`](ops::Cache).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlockId(pub usize);
 
@@ -77,8 +79,10 @@ pub enum Slot {
 /// Sizes that a backend needs for its arena and its KV blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelShape {
-    /// `L`.
+    /// Layers whose cache holds all positions.
     pub num_layers: usize,
+    /// Layers whose cache is a ring that holds the last positions.
+    pub window_layers: usize,
     /// `C`.
     pub hidden_size: usize,
     /// `F`.
@@ -140,6 +144,10 @@ pub struct SequenceStep<'a> {
     pub position: usize,
     /// Its block table, long enough for `position + rows`.
     pub blocks: &'a [BlockId],
+    /// Its ring of blocks, where the model has layers with one: position `p` lies in block
+    /// `p / block_tokens` modulo the ring's length. It must hold `rows` positions beside what
+    /// a window reaches back, `window - 1`.
+    pub window_blocks: &'a [BlockId],
 }
 
 /// Where a pass takes its token ids from.
@@ -231,8 +239,8 @@ pub trait Backend {
     /// Sizes the arena; called once, after all weights.
     fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError>;
 
-    /// Takes a KV block; its contents are undefined.
-    fn allocate_block(&mut self) -> Result<BlockId, BackendError>;
+    /// Takes a KV block of a cache; its contents are undefined.
+    fn allocate_block(&mut self, cache: Cache) -> Result<BlockId, BackendError>;
     /// Gives a KV block back.
     fn release_block(&mut self, block: BlockId);
 

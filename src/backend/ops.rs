@@ -76,10 +76,21 @@ pub struct NormQkv {
     pub bias: Option<VectorId>,
 }
 
+/// The two kinds of KV cache that a layer may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cache {
+    /// All positions.
+    Full,
+    /// A ring of the last positions, for layers with a window.
+    Window,
+}
+
 /// Norm of each head, rotation, append to the cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QkRopeAppend {
-    /// Layer whose cache is written.
+    /// Cache that is written.
+    pub cache: Cache,
+    /// Ordinal of the layer among those of this cache.
     pub layer: usize,
     /// Heads of the layer.
     pub heads: HeadShape,
@@ -105,7 +116,9 @@ pub enum NormSpan {
 /// Causal attention of the step's rows over their sequence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attention {
-    /// Layer whose cache is read.
+    /// Cache that is read.
+    pub cache: Cache,
+    /// Ordinal of the layer among those of this cache.
     pub layer: usize,
     /// Heads of the layer.
     pub heads: HeadShape,

@@ -7,8 +7,8 @@
 use super::ledger::Ledger;
 use super::memory::{bytes_of, grow};
 use super::ops::{
-    Activation, Attention, DownResidual, Embed, HeadShape, LmHead, Norm, NormGateUpAct, NormQkv,
-    NormSpan, OutResidual, QkRopeAppend,
+    Activation, Attention, Cache, DownResidual, Embed, HeadShape, LmHead, Norm, NormGateUpAct,
+    NormQkv, NormSpan, OutResidual, QkRopeAppend,
 };
 use super::{
     Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Outputs,
@@ -23,7 +23,8 @@ use crate::quant;
 pub struct ReferenceBackend {
     ledger: Ledger,
     matrices: Vec<Matrix>,
-    num_layers: usize,
+    /// Layers of the full cache and of rings.
+    layers: [usize; 2],
 }
 
 /// `[N, K]` in f32; grows as parts arrive, which need not be in order.
@@ -54,7 +55,7 @@ impl ReferenceBackend {
         Self {
             ledger: Ledger::new(),
             matrices: Vec::new(),
-            num_layers: 0,
+            layers: [0; 2],
         }
     }
 
@@ -119,13 +120,13 @@ impl ReferenceBackend {
     fn cache_offset(&self, place: &Place) -> usize {
         let heads = &place.heads;
         let in_block = place.position % self.ledger.blocks.block_tokens();
-        let layer = in_block * self.num_layers + place.layer;
+        let layer = in_block * self.layers[place.cache as usize] + place.layer;
         ((layer * 2 + place.kind) * heads.num_kv_heads + place.kv_head) * heads.head_dim
     }
 
     /// A cached key or value head, `[D]`.
     fn cached(&self, table: &[BlockId], place: &Place) -> &[f32] {
-        let block = table[place.position / self.ledger.blocks.block_tokens()];
+        let block = table[place.position / self.ledger.blocks.block_tokens() % table.len()];
         let offset = self.cache_offset(place);
         &self.ledger.blocks.values(block)[offset..offset + place.heads.head_dim]
     }
@@ -142,6 +143,7 @@ impl ReferenceBackend {
             .window
             .map_or(0, |window| (position + 1).saturating_sub(window));
         let place = |kind, position| Place {
+            cache: op.cache,
             layer: op.layer,
             heads: op.heads,
             kind,
@@ -211,6 +213,7 @@ impl Default for ReferenceBackend {
 
 /// A head in the KV cache.
 struct Place {
+    cache: Cache,
     layer: usize,
     heads: HeadShape,
     kind: usize,
@@ -302,12 +305,12 @@ impl Backend for ReferenceBackend {
 
     fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError> {
         self.ledger.prepare(shape)?;
-        self.num_layers = shape.num_layers;
+        self.layers = [shape.num_layers, shape.window_layers];
         Ok(())
     }
 
-    fn allocate_block(&mut self) -> Result<BlockId, BackendError> {
-        self.ledger.take_block()
+    fn allocate_block(&mut self, cache: Cache) -> Result<BlockId, BackendError> {
+        self.ledger.take_block(cache)
     }
 
     fn release_block(&mut self, block: BlockId) {
@@ -369,6 +372,7 @@ impl Backend for ReferenceBackend {
                     }
                     let (kind, kv_head) = ((h - queries) / keys, (h - queries) % keys);
                     let place = Place {
+                        cache: op.cache,
                         layer: op.layer,
                         heads,
                         kind,
@@ -377,7 +381,8 @@ impl Backend for ReferenceBackend {
                     };
                     let offset = self.cache_offset(&place);
                     let blocks = &mut self.ledger.blocks;
-                    let block = self.ledger.step.table(&sequence)[position / blocks.block_tokens()];
+                    let table = self.ledger.step.table(&sequence, op.cache);
+                    let block = table[position / blocks.block_tokens() % table.len()];
                     blocks.values_mut(block)[offset..offset + head_dim].copy_from_slice(&head);
                 }
             }
@@ -396,7 +401,7 @@ impl Backend for ReferenceBackend {
                 for h in 0..op.heads.num_heads {
                     let range = h * head_dim..(h + 1) * head_dim;
                     let query = &self.row(qkv, rows, t)[range.clone()];
-                    let table = self.ledger.step.table(&sequence);
+                    let table = self.ledger.step.table(&sequence, op.cache);
                     let attended = self.attend(op, table, (position, h / group), query);
                     self.row_mut(out, rows, t)[range].copy_from_slice(&attended);
                 }

@@ -1,6 +1,7 @@
 //! State of one pass: which rows there are, at which positions, over which KV blocks.
 
 use super::blocks::Blocks;
+use super::ops::Cache;
 use super::{BackendError, BlockId, Outputs, Step};
 
 const OP: &str = "begin";
@@ -16,6 +17,8 @@ pub(super) struct Sequence {
     pub(super) position: usize,
     first_block: usize,
     num_blocks: usize,
+    /// The ring follows the table.
+    num_window_blocks: usize,
 }
 
 /// What [`Backend::begin`](super::Backend::begin) leaves for the operations. Its vectors are
@@ -58,9 +61,14 @@ impl StepState {
         }
     }
 
-    /// Block table of a sequence.
-    pub(super) fn table(&self, sequence: &Sequence) -> &[BlockId] {
-        &self.tables[sequence.first_block..sequence.first_block + sequence.num_blocks]
+    /// Block table of a sequence: block `i` of its positions is the entry `i`, modulo the
+    /// length, which only a ring's exceeds.
+    pub(super) fn table(&self, sequence: &Sequence, cache: Cache) -> &[BlockId] {
+        let ring = sequence.first_block + sequence.num_blocks;
+        match cache {
+            Cache::Full => &self.tables[sequence.first_block..ring],
+            Cache::Window => &self.tables[ring..ring + sequence.num_window_blocks],
+        }
     }
 
     /// Takes the rows and tables of `step`, checked against the blocks; the token ids are the
@@ -109,14 +117,18 @@ impl StepState {
                 position: sequence.position,
                 first_block: self.tables.len(),
                 num_blocks: needed,
+                num_window_blocks: sequence.window_blocks.len(),
             });
             self.tables.extend_from_slice(&sequence.blocks[..needed]);
+            self.tables.extend_from_slice(sequence.window_blocks);
         }
         if self.sequences.is_empty() {
             return Err(usage("a pass without sequences"));
         }
         for sequence in &self.sequences {
-            blocks.check_table(self.table(sequence), sequence.position)?;
+            for cache in [Cache::Full, Cache::Window] {
+                blocks.check_table(cache, self.table(sequence, cache), sequence.position)?;
+            }
         }
         self.check_writers(blocks.block_tokens())
     }
@@ -124,14 +136,18 @@ impl StepState {
     /// Blocks may be shared for reading (a common prefix), never for writing.
     fn check_writers(&self, block_tokens: usize) -> Result<(), BackendError> {
         for (i, sequence) in self.sequences.iter().enumerate() {
-            let written = &self.table(sequence)[sequence.position / block_tokens..];
-            let shared = self.sequences.iter().enumerate().any(|(j, other)| {
-                i != j
-                    && self
-                        .table(other)
+            let written = &self.table(sequence, Cache::Full)[sequence.position / block_tokens..];
+            let ring = self.table(sequence, Cache::Window);
+            let meets = |other: &Sequence| {
+                let full = self.table(other, Cache::Full);
+                full.iter().any(|block| written.contains(block))
+                    || self
+                        .table(other, Cache::Window)
                         .iter()
-                        .any(|block| written.contains(block))
-            });
+                        .any(|block| ring.contains(block))
+            };
+            let mut others = self.sequences.iter().enumerate();
+            let shared = others.any(|(j, other)| i != j && meets(other));
             if shared {
                 return Err(usage(
                     "a block that one sequence writes is in another's table",

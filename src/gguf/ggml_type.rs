@@ -23,11 +23,13 @@ pub enum GgmlType {
     Q5_K,
     Q6_K,
     Q8_K,
+    IQ4_NL,
+    MXFP4,
 }
 
 impl GgmlType {
     /// Every type, in the order of their ids.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::F32,
         Self::F16,
         Self::Q4_0,
@@ -42,7 +44,9 @@ impl GgmlType {
         Self::Q5_K,
         Self::Q6_K,
         Self::Q8_K,
+        Self::IQ4_NL,
         Self::BF16,
+        Self::MXFP4,
     ];
 
     /// The type with this id in the file, `None` where it is not supported.
@@ -69,7 +73,9 @@ impl GgmlType {
             Self::Q5_K => 13,
             Self::Q6_K => 14,
             Self::Q8_K => 15,
+            Self::IQ4_NL => 20,
             Self::BF16 => 30,
+            Self::MXFP4 => 39,
         }
     }
 
@@ -92,6 +98,8 @@ impl GgmlType {
             Self::Q5_K => "Q5_K",
             Self::Q6_K => "Q6_K",
             Self::Q8_K => "Q8_K",
+            Self::IQ4_NL => "IQ4_NL",
+            Self::MXFP4 => "MXFP4",
         }
     }
 
@@ -105,7 +113,6 @@ impl GgmlType {
             17 => "IQ2_XS",
             18 => "IQ3_XXS",
             19 => "IQ1_S",
-            20 => "IQ4_NL",
             21 => "IQ3_S",
             22 => "IQ2_S",
             23 => "IQ4_XS",
@@ -123,7 +130,8 @@ impl GgmlType {
             36 => "IQ4_NL_4_4",
             37 => "IQ4_NL_4_8",
             38 => "IQ4_NL_8_8",
-            39 => "MXFP4",
+            40 => "NVFP4",
+            41 => "Q1_0",
             _ => return Self::from_id(id).map(Self::name),
         };
         Some(other)
@@ -135,6 +143,7 @@ impl GgmlType {
         match self {
             Self::F32 | Self::F16 | Self::BF16 => 1,
             Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q8_0 | Self::Q8_1 => 32,
+            Self::IQ4_NL | Self::MXFP4 => 32,
             Self::Q2_K | Self::Q3_K | Self::Q4_K | Self::Q5_K | Self::Q6_K | Self::Q8_K => 256,
         }
     }
@@ -145,7 +154,7 @@ impl GgmlType {
         match self {
             Self::F32 => 4,
             Self::F16 | Self::BF16 => 2,
-            Self::Q4_0 => 18,
+            Self::Q4_0 | Self::IQ4_NL => 18,
             Self::Q4_1 => 20,
             Self::Q5_0 => 22,
             Self::Q5_1 => 24,
@@ -157,6 +166,7 @@ impl GgmlType {
             Self::Q5_K => 176,
             Self::Q6_K => 210,
             Self::Q8_K => 292,
+            Self::MXFP4 => 17,
         }
     }
 

@@ -26,7 +26,7 @@ use super::architecture::{Architecture, WindowRope};
 use super::error::ModelError;
 use super::keys::{Keys, missing};
 use super::rope::{RopeConfig, RopeScaling};
-use crate::backend::ops::HeadShape;
+use crate::backend::ops::{Cache, HeadShape};
 use crate::gguf::{Metadata, Value};
 
 // Limits far above any published model; they keep products of sizes inside 64 bits and a
@@ -84,6 +84,10 @@ pub struct LayerConfig {
     pub window: Option<usize>,
     /// Whether queries and keys are rotated.
     pub rotated: bool,
+    /// Its KV cache: a ring where there is a window.
+    pub cache: Cache,
+    /// Its ordinal among the layers of the same cache.
+    pub ordinal: usize,
 }
 
 impl Config {
@@ -152,10 +156,17 @@ impl Config {
         })
     }
 
-    /// KV cache bytes of one position, at 4 bytes an element.
+    /// The window of the layers that have one.
     #[must_use]
-    pub fn kv_bytes_per_token(&self) -> u64 {
-        2 * 4 * self.layers.len() as u64 * self.heads.kv_len() as u64
+    pub fn window(&self) -> Option<usize> {
+        self.layers.iter().find_map(|layer| layer.window)
+    }
+
+    /// Layers of a cache.
+    #[must_use]
+    pub fn layers_of(&self, cache: Cache) -> usize {
+        let layers = self.layers.iter();
+        layers.filter(|layer| layer.cache == cache).count()
     }
 }
 
@@ -237,9 +248,21 @@ fn layers(
         });
     }
     let unrotated = architecture.unrotated_period;
-    let layer = |(index, windowed): (usize, bool)| LayerConfig {
-        window: window.filter(|_| windowed),
-        rotated: unrotated == 0 || !(index + 1).is_multiple_of(unrotated),
+    let mut counts = [0; 2];
+    let layer = |(index, windowed): (usize, bool)| {
+        let window = window.filter(|_| windowed);
+        let cache = if window.is_some() {
+            Cache::Window
+        } else {
+            Cache::Full
+        };
+        counts[cache as usize] += 1;
+        LayerConfig {
+            window,
+            rotated: unrotated == 0 || !(index + 1).is_multiple_of(unrotated),
+            cache,
+            ordinal: counts[cache as usize] - 1,
+        }
     };
     Ok(windowed.into_iter().enumerate().map(layer).collect())
 }

@@ -29,7 +29,7 @@ pub fn forward<B: Backend>(
         scale: config.embedding_scale,
     };
     backend.embed(&embed, Slot::Residual)?; // [T, C]
-    for (index, layer) in weights.layers.iter().enumerate() {
+    for (layer, place) in weights.layers.iter().zip(&config.layers) {
         let qkv = NormQkv {
             norm: layer.attn_norm.map(norm),
             qkv: layer.qkv,
@@ -37,7 +37,8 @@ pub fn forward<B: Backend>(
         };
         backend.norm_qkv(Slot::Residual, &qkv, Slot::Qkv)?; // [T, C] -> [T, (H + 2 G) D]
         let append = QkRopeAppend {
-            layer: index,
+            cache: place.cache,
+            layer: place.ordinal,
             heads,
             rope: layer.rope,
             q_norm: layer.q_norm.map(norm),
@@ -46,10 +47,11 @@ pub fn forward<B: Backend>(
         };
         backend.qk_rope_append(Slot::Qkv, &append)?; // [T, (H + 2 G) D], KV cache
         let attention = Attention {
-            layer: index,
+            cache: place.cache,
+            layer: place.ordinal,
             heads,
             scale: config.attention_scale,
-            window: config.layers[index].window,
+            window: place.window,
             soft_cap: config.attention_cap,
         };
         backend.attention(Slot::Qkv, &attention, Slot::Attended)?; // -> [T, H D]

@@ -11,7 +11,7 @@ use super::architecture::Bias;
 use super::config::Config;
 use super::error::ModelError;
 use super::rope::{self, rope_spec};
-use crate::backend::ops::NormSpan;
+use crate::backend::ops::{Cache, NormSpan};
 use crate::backend::{Backend, MatrixId, MatrixSpec, ModelShape, PartSpec, RopeId, VectorId};
 use crate::gguf::{Header, TensorInfo};
 use crate::quant::dequantize;
@@ -245,7 +245,8 @@ impl WeightLoader {
         }
         let config = &self.config;
         backend.prepare(&ModelShape {
-            num_layers: config.layers.len(),
+            num_layers: config.layers_of(Cache::Full),
+            window_layers: config.layers_of(Cache::Window),
             hidden_size: config.hidden_size,
             intermediate_size: config.intermediate_size,
             vocab_size: config.vocab_size,

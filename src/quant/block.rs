@@ -82,6 +82,16 @@ block! {
     /// each 16 elements.
     BlockQ8K as Q8_K { d: [u8; 4], qs: [i8; 256], bsums: [[u8; 2]; 16] }
 }
+block! {
+    /// 32 elements of 4 bits: `values[q] * d`, where the 16 values are not evenly spaced; `qs` as
+    /// in [`BlockQ4_0`].
+    BlockIQ4NL as IQ4_NL { d: [u8; 2], qs: [u8; 16] }
+}
+block! {
+    /// 32 elements of 4 bits, each a float of 2 exponent bits and 1 mantissa bit (E2M1), times
+    /// `2^(e - 127)` (E8M0); `qs` as in [`BlockQ4_0`].
+    BlockMXFP4 as MXFP4 { e: u8, qs: [u8; 16] }
+}
 
 const _: () = {
     assert!(size_of::<BlockQ4_0>() == 18);
@@ -96,4 +106,6 @@ const _: () = {
     assert!(size_of::<BlockQ5K>() == 176);
     assert!(size_of::<BlockQ6K>() == 210);
     assert!(size_of::<BlockQ8K>() == 292);
+    assert!(size_of::<BlockIQ4NL>() == 18);
+    assert!(size_of::<BlockMXFP4>() == 17);
 };

@@ -3,8 +3,8 @@ use half::{bf16, f16};
 use thiserror::Error;
 
 use super::block::{
-    BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0, BlockQ5_1, BlockQ5K, BlockQ6K,
-    BlockQ8_0, BlockQ8_1, BlockQ8K,
+    BlockIQ4NL, BlockMXFP4, BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0,
+    BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0, BlockQ8_1, BlockQ8K,
 };
 use crate::gguf::GgmlType;
 
@@ -84,6 +84,12 @@ pub fn dequantize(ty: GgmlType, blocks: &[u8], out: &mut [f32]) -> Result<(), Qu
         GgmlType::Q6_K => each(blocks, out, q6_k),
         GgmlType::Q8_K => each(blocks, out, |b: &BlockQ8K, y| {
             q8(f32::from_le_bytes(b.d), &b.qs, y);
+        }),
+        GgmlType::IQ4_NL => each(blocks, out, |b: &BlockIQ4NL, y| {
+            codebook(scale(b.d), &IQ4_NL_VALUES, b.qs, y);
+        }),
+        GgmlType::MXFP4 => each(blocks, out, |b: &BlockMXFP4, y| {
+            codebook(half_scale(b.e), &MXFP4_VALUES, b.qs, y);
         }),
     }
     Ok(())
@@ -226,4 +232,32 @@ fn q6_k(block: &BlockQ6K, y: &mut [f32; 256]) {
         let high = block.qh[half * 32 + i] >> (quarter * 2) & 3;
         *y = d * f32::from(block.scales[e / 16]) * (f32::from(low | high << 4) - 32.0);
     }
+}
+
+/// What the codes of IQ4_NL mean: `kvalues_iq4nl` of ggml.
+const IQ4_NL_VALUES: [i8; 16] = [
+    -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
+];
+
+/// Twice what the codes of MXFP4 mean, so that they are whole numbers: `kvalues_mxfp4` of ggml,
+/// in which the code of -0 is 0. Source of the format: OCP Microscaling Formats 1.0, section 5.3.
+const MXFP4_VALUES: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
+fn codebook(d: f32, values: &[i8; 16], qs: [u8; 16], y: &mut [f32; 32]) {
+    let value = |code: u8| f32::from(values[usize::from(code)]) * d;
+    for (i, &q) in qs.iter().enumerate() {
+        y[i] = value(q & 15);
+        y[i + 16] = value(q >> 4);
+    }
+}
+
+/// `2^(e - 128)`: half of what the E8M0 scale `e` means, because [`MXFP4_VALUES`] are doubled.
+/// As in ggml, 255 is the next power of two rather than a NaN.
+fn half_scale(e: u8) -> f32 {
+    let bits = match e {
+        // Below the smallest normal number, 2^-126, the exponent is a bit of the mantissa.
+        0 | 1 => 0x0020_0000 << e,
+        _ => u32::from(e - 1) << 23,
+    };
+    f32::from_bits(bits)
 }

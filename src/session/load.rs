@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::error::SessionError;
-use super::kv_cache::KvCache;
+use super::kv_cache::{KvCache, Ring};
 use super::options::invalid;
 use super::pacer::Pacer;
 use super::{BLOCK_TOKENS, MAX_ROWS, ModelDescription, Session};
@@ -100,6 +100,10 @@ impl<B: Backend> Loader<B> {
             parameters: loader.parameters(),
             context_length,
         };
+        let ring = config.window().map(|window| Ring {
+            window,
+            max_rows: MAX_ROWS,
+        });
         let weights = loader.finish(context_length, MAX_ROWS, BLOCK_TOKENS, &mut backend)?;
         Ok(Session {
             backend,
@@ -109,7 +113,7 @@ impl<B: Backend> Loader<B> {
             tokenizer,
             template,
             constraints: std::cell::OnceCell::new(),
-            kv: KvCache::new(context_length, BLOCK_TOKENS),
+            kv: KvCache::new(context_length, BLOCK_TOKENS, ring),
             pacer: Pacer::new(MAX_ROWS),
             clock: self.clock,
         })

@@ -301,6 +301,7 @@ impl<B: Backend> Session<B> {
             rows: ids.len(),
             position: self.kv.len(),
             blocks: self.kv.blocks(),
+            window_blocks: self.kv.window_blocks(),
         };
         let step = Step {
             tokens: TokenSource::Ids(ids),

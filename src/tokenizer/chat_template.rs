@@ -29,7 +29,7 @@ const MAX_RECURSION: usize = 64;
 const BASE_FUEL: u64 = 250_000;
 const BYTES_PER_FUEL: u64 = 2;
 /// Values that checks of depth may visit, for each unit of fuel.
-const VISITS_PER_FUEL: u64 = 4;
+const VISITS_PER_FUEL: u64 = 2;
 const BASE_OUTPUT_BYTES: usize = 1 << 20;
 const OUTPUT_PER_BYTE: usize = 16;
 
@@ -166,6 +166,7 @@ impl ChatTemplate {
         options: &TemplateOptions,
     ) -> Result<String, TemplateError> {
         check_roles(messages)?;
+        check_variables(options)?;
         let given = given_bytes(messages, options);
         let fuel = BASE_FUEL.saturating_add(given as u64 / BYTES_PER_FUEL);
         let limit = BASE_OUTPUT_BYTES.saturating_add(OUTPUT_PER_BYTE.saturating_mul(given));
@@ -206,6 +207,7 @@ impl ChatTemplate {
         options: &TemplateOptions,
         tokenizer: &Tokenizer,
     ) -> Result<Vec<Segment>, TemplateError> {
+        // Refuses what nests too deep before anything else walks it.
         let plain = self.render(messages, options)?;
         let edges = guard::edges(tokenizer.control_texts());
         let mut texts = Vec::new();
@@ -300,6 +302,18 @@ fn check_roles(messages: &[ChatMessage]) -> Result<(), TemplateError> {
     Ok(())
 }
 
+/// Refuses variables deeper than what templates may build.
+fn check_variables(options: &TemplateOptions) -> Result<(), TemplateError> {
+    let limit = template_bounds::MAX_VALUE_DEPTH;
+    for (name, value) in &options.variables {
+        if guard::nests_deeper(value, limit) {
+            let name = name.clone();
+            return Err(TemplateError::VariableTooDeep { name, limit });
+        }
+    }
+    Ok(())
+}
+
 /// Bytes that the template is given, and so may need to copy.
 fn given_bytes(messages: &[ChatMessage], options: &TemplateOptions) -> usize {
     let mut texts = Vec::new();
@@ -325,12 +339,14 @@ fn without_generation_blocks(source: &str) -> Cow<'_, str> {
     while let Some(at) = rest.find("{%") {
         let (before, tag) = rest.split_at(at);
         out.push_str(before);
-        let Some(end) = tag.find("%}") else {
+        // The sign that opens a tag does not close it: `{%}` has no end.
+        let Some(length) = tag[2..].find("%}") else {
             rest = tag;
             break;
         };
-        let (tag, after) = tag.split_at(end + 2);
-        let name = tag[2..end].trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
+        let (tag, after) = tag.split_at(length + 4);
+        let name =
+            tag[2..2 + length].trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
         match name {
             "generation" => out.push_str(&tag.replacen("generation", "if true", 1)),
             "endgeneration" => out.push_str(&tag.replacen("endgeneration", "endif", 1)),

@@ -209,6 +209,14 @@ pub enum TemplateError {
         /// Its role.
         role: String,
     },
+    /// A variable that is nested deeper than the stack is sure to hold.
+    #[error("the template variable {name:?} nests lists and objects more than {limit} levels deep")]
+    VariableTooDeep {
+        /// The variable.
+        name: String,
+        /// The limit.
+        limit: usize,
+    },
     /// `strftime_now` was asked for a conversion that it does not have.
     #[error("strftime_now does not know %{conversion}; the template needs another date format")]
     UnknownTimeFormat {
@@ -244,6 +252,7 @@ impl TemplateError {
             | Self::OutOfFuel { .. }
             | Self::OutputTooLong { .. }
             | Self::InvalidRole { .. }
+            | Self::VariableTooDeep { .. }
             | Self::NoFreeCharacters => "invalid-option",
             Self::TooLong { .. }
             | Self::TooDeep { .. }

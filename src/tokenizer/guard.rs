@@ -184,3 +184,15 @@ pub(super) fn strings<'a>(value: &'a Value, out: &mut Vec<&'a str>) {
         _ => {}
     }
 }
+
+/// Whether lists and objects inside `value` have more levels than `levels`.
+pub(super) fn nests_deeper(value: &Value, levels: usize) -> bool {
+    let Some(below) = levels.checked_sub(1) else {
+        return matches!(value, Value::Array(_) | Value::Object(_));
+    };
+    match value {
+        Value::Array(items) => items.iter().any(|item| nests_deeper(item, below)),
+        Value::Object(map) => map.values().any(|item| nests_deeper(item, below)),
+        _ => false,
+    }
+}

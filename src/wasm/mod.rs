@@ -1,4 +1,5 @@
-//! What the worker calls: a [`Loader`] that takes bytes, an [`Engine`] that generates.
+//! What the worker calls: a [`Loader`] that takes bytes, an [`Engine`] that generates, an
+//! [`Exchange`] that turns tokens into an answer in the OpenAI dialect.
 //!
 //! Thin on purpose: values are converted here, work is done in [`crate::session`]. Failures
 //! are thrown as `Error` objects with a `code`; a panic writes its text to the console, then

@@ -3,8 +3,8 @@
 use pollster::block_on;
 use tokenbrook::backend::cpu::{CpuBackend, Precision};
 use tokenbrook::backend::ops::{
-    Activation, Attention, DownResidual, Embed, HeadShape, LmHead, Norm, NormGateUpAct, NormQkv,
-    NormSpan, OutResidual, QkRopeAppend,
+    Activation, Attention, Cache, DownResidual, Embed, HeadShape, LmHead, Norm, NormGateUpAct,
+    NormQkv, NormSpan, OutResidual, QkRopeAppend,
 };
 use tokenbrook::backend::reference::ReferenceBackend;
 use tokenbrook::backend::{
@@ -92,6 +92,7 @@ fn run<B: Backend>(mut b: B, kind: RopeKind, activation: Activation) -> Vec<f32>
     let rope = Some(b.create_rope(&rope).unwrap());
     b.prepare(&ModelShape {
         num_layers: 1,
+        window_layers: 0,
         hidden_size: 4,
         intermediate_size: 4,
         vocab_size: 2,
@@ -100,11 +101,12 @@ fn run<B: Backend>(mut b: B, kind: RopeKind, activation: Activation) -> Vec<f32>
         block_tokens: 2,
     })
     .unwrap();
-    let blocks = [b.allocate_block().unwrap()];
+    let blocks = [b.allocate_block(Cache::Full).unwrap()];
     let sequences = [SequenceStep {
         rows: 2,
         position: 0,
         blocks: &blocks,
+        window_blocks: &[],
     }];
     let tokens = TokenSource::Ids(&[0, 1]);
     b.begin(&Step {
@@ -126,6 +128,7 @@ fn run<B: Backend>(mut b: B, kind: RopeKind, activation: Activation) -> Vec<f32>
     )
     .unwrap();
     let append = QkRopeAppend {
+        cache: Cache::Full,
         layer: 0,
         heads,
         rope,
@@ -135,6 +138,7 @@ fn run<B: Backend>(mut b: B, kind: RopeKind, activation: Activation) -> Vec<f32>
     };
     b.qk_rope_append(Slot::Qkv, &append).unwrap();
     let attention = Attention {
+        cache: Cache::Full,
         layer: 0,
         heads,
         scale: 0.5,

@@ -3,6 +3,9 @@
 
 mod formulas;
 mod passes;
+#[path = "../common/quantize.rs"]
+mod quantize;
+mod rings;
 mod tiny;
 mod usage;
 mod variants;

@@ -53,6 +53,7 @@ fn two_sequences_in_one_pass_equal_two_passes() {
             rows,
             position,
             blocks,
+            window_blocks: &[],
         };
         let first = [sequence(7, 0, &table_a[..]), sequence(2, 0, &table_b[..])];
         let rows = [&a[..7], &b[..2]].concat();
@@ -79,6 +80,7 @@ fn last_row_equals_the_last_of_all_rows() {
             rows,
             position,
             blocks: &table,
+            window_blocks: &[],
         };
         assert!(
             model
@@ -105,6 +107,7 @@ fn a_shared_prefix_is_read_by_both_sequences() {
             rows: 5,
             position: 0,
             blocks: &table_a,
+            window_blocks: &[],
         };
         model.pass(&ids[..5], &[prefix], Outputs::Nothing);
         let tails = [
@@ -112,11 +115,13 @@ fn a_shared_prefix_is_read_by_both_sequences() {
                 rows: 2,
                 position: 5,
                 blocks: &table_a,
+                window_blocks: &[],
             },
             SequenceStep {
                 rows: 2,
                 position: 5,
                 blocks: &table_b,
+                window_blocks: &[],
             },
         ];
         let rows = [&ids[5..], &other[5..]].concat();
@@ -139,6 +144,7 @@ fn a_rewound_sequence_forgets_what_followed() {
             rows,
             position,
             blocks: &table,
+            window_blocks: &[],
         };
         model.pass(&ids, &[sequence(9, 0)], Outputs::Nothing);
         let got = model.pass(&other[3..], &[sequence(3, 3)], Outputs::AllRows);
@@ -156,6 +162,7 @@ fn a_sampled_token_feeds_the_next_pass() {
             rows,
             position,
             blocks: &table,
+            window_blocks: &[],
         };
         let tokens = TokenSource::Ids(&ids);
         let sequences = [sequence(4, 0)];
@@ -200,6 +207,7 @@ fn a_pass_given_up_half_way_leaves_nothing_behind() {
             rows,
             position,
             blocks: &table,
+            window_blocks: &[],
         };
         let sequences = [sequence(3, 0)];
         let wrong = TokenSource::Ids(&[9, 9, 9]);

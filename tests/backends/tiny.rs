@@ -1,17 +1,17 @@
 //! A seeded random model, small enough for every backend, and one forward pass over it.
 
-use candle_core::quantized::{GgmlDType, QTensor};
-use candle_core::{Device, Tensor};
 use pollster::block_on;
 use tokenbrook::backend::ops::{
-    Activation, Attention, DownResidual, Embed, HeadShape, LmHead, Norm, NormGateUpAct, NormQkv,
-    NormSpan, OutResidual, QkRopeAppend,
+    Activation, Attention, Cache, DownResidual, Embed, HeadShape, LmHead, Norm, NormGateUpAct,
+    NormQkv, NormSpan, OutResidual, QkRopeAppend,
 };
 use tokenbrook::backend::{
     Backend, BackendError, BlockId, MatrixId, MatrixSpec, ModelShape, Outputs, PartSpec, Recording,
     RopeId, RopeKind, RopeSpec, SequenceStep, Slot, Step, TokenSource, VectorId,
 };
 use tokenbrook::gguf::GgmlType;
+
+use crate::quantize::quantize;
 
 /// SplitMix64 (<https://prng.di.unimi.it/splitmix64.c>).
 pub(crate) struct Random(pub u64);
@@ -110,6 +110,7 @@ impl Tiny {
     pub(crate) fn shape(&self) -> ModelShape {
         ModelShape {
             num_layers: self.layers,
+            window_layers: 0,
             hidden_size: self.hidden,
             intermediate_size: self.intermediate,
             vocab_size: self.vocab,
@@ -203,7 +204,7 @@ impl<B: Backend> Loaded<B> {
     /// A block table for `positions`.
     pub(crate) fn table(&mut self, positions: usize) -> Vec<BlockId> {
         (0..positions.div_ceil(self.tiny.block_tokens))
-            .map(|_| self.backend.allocate_block().unwrap())
+            .map(|_| self.backend.allocate_block(Cache::Full).unwrap())
             .collect()
     }
 
@@ -226,6 +227,7 @@ impl<B: Backend> Loaded<B> {
             b.norm_qkv(Slot::Residual, &qkv, Slot::Qkv)?;
             let (q_norm, k_norm) = (layer.q_norm, layer.k_norm);
             let append = QkRopeAppend {
+                cache: Cache::Full,
                 layer: i,
                 heads,
                 rope: self.rope,
@@ -235,6 +237,7 @@ impl<B: Backend> Loaded<B> {
             };
             b.qk_rope_append(Slot::Qkv, &append)?;
             let attention = Attention {
+                cache: Cache::Full,
                 layer: i,
                 heads,
                 scale: (heads.head_dim as f32).powf(-0.5),
@@ -307,6 +310,7 @@ impl<B: Backend> Loaded<B> {
                 rows,
                 position,
                 blocks: &table,
+                window_blocks: &[],
             };
             let ids = &ids[position..position + rows];
             logits.extend(self.pass(ids, &[sequence], Outputs::AllRows));
@@ -362,37 +366,6 @@ fn matrix<B: Backend>(
             .unwrap();
     }
     id
-}
-
-/// Blocks of `values [_, cols]`, by candle's quantizer.
-pub(crate) fn quantize(ggml_type: GgmlType, values: &[f32], cols: usize) -> Vec<u8> {
-    let shape = (values.len() / cols, cols);
-    let tensor = Tensor::from_slice(values, shape, &Device::Cpu).unwrap();
-    QTensor::quantize(&tensor, candle_type(ggml_type))
-        .unwrap()
-        .data()
-        .unwrap()
-        .into_owned()
-}
-
-fn candle_type(ggml_type: GgmlType) -> GgmlDType {
-    match ggml_type {
-        GgmlType::F32 => GgmlDType::F32,
-        GgmlType::F16 => GgmlDType::F16,
-        GgmlType::BF16 => GgmlDType::BF16,
-        GgmlType::Q4_0 => GgmlDType::Q4_0,
-        GgmlType::Q4_1 => GgmlDType::Q4_1,
-        GgmlType::Q5_0 => GgmlDType::Q5_0,
-        GgmlType::Q5_1 => GgmlDType::Q5_1,
-        GgmlType::Q8_0 => GgmlDType::Q8_0,
-        GgmlType::Q8_1 => GgmlDType::Q8_1,
-        GgmlType::Q2_K => GgmlDType::Q2K,
-        GgmlType::Q3_K => GgmlDType::Q3K,
-        GgmlType::Q4_K => GgmlDType::Q4K,
-        GgmlType::Q5_K => GgmlDType::Q5K,
-        GgmlType::Q6_K => GgmlDType::Q6K,
-        GgmlType::Q8_K => GgmlDType::Q8K,
-    }
 }
 
 /// Largest difference relative to the largest magnitude of `want`.

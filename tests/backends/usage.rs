@@ -2,7 +2,9 @@
 
 use pollster::block_on;
 use tokenbrook::backend::cpu::{CpuBackend, Precision};
-use tokenbrook::backend::ops::{Attention, Embed, HeadShape, NormQkv, NormSpan, QkRopeAppend};
+use tokenbrook::backend::ops::{
+    Attention, Cache, Embed, HeadShape, NormQkv, NormSpan, QkRopeAppend,
+};
 use tokenbrook::backend::reference::ReferenceBackend;
 use tokenbrook::backend::{
     Backend, BackendError, BlockId, MatrixId, MatrixSpec, ModelShape, Outputs, PartSpec, RopeId,
@@ -10,7 +12,8 @@ use tokenbrook::backend::{
 };
 use tokenbrook::gguf::GgmlType;
 
-use crate::tiny::{Loaded, Tiny, quantize};
+use crate::quantize::quantize;
+use crate::tiny::{Loaded, Tiny};
 
 macro_rules! on_both_backends {
     ($test:ident) => {
@@ -150,6 +153,7 @@ fn rejects_shapes_that_make_no_sense() {
         for shape in [
             ModelShape {
                 num_layers: 0,
+                window_layers: 0,
                 ..good
             },
             ModelShape {
@@ -170,7 +174,7 @@ fn rejects_shapes_that_make_no_sense() {
         ] {
             usage_of(b.prepare(&shape));
         }
-        usage_of(b.allocate_block());
+        usage_of(b.allocate_block(Cache::Full));
         let step = Step {
             tokens: TokenSource::Ids(&[]),
             sequences: &[],
@@ -199,7 +203,7 @@ fn reports_memory_that_cannot_be_had() {
             ..good
         })
         .unwrap();
-        let error = b.allocate_block().unwrap_err();
+        let error = b.allocate_block(Cache::Full).unwrap_err();
         let bytes = (1 << 50) * 2 * 2 * 32 * 4;
         assert_eq!(
             error,
@@ -225,6 +229,7 @@ fn rejects_passes_that_do_not_fit() {
                     rows,
                     position,
                     blocks,
+                    window_blocks: &[],
                 })
                 .collect();
             let tokens = TokenSource::Ids(ids);
@@ -279,6 +284,7 @@ fn rejects_positions_that_no_submitted_pass_has_written() {
             rows,
             position,
             blocks: &table,
+            window_blocks: &[],
         };
         model.pass(&[1; 7], &[sequence(7, 0)], Outputs::Nothing);
         // Rewound to 2, the cache ends at 3.
@@ -316,8 +322,8 @@ fn rejects_positions_that_no_submitted_pass_has_written() {
             usage_of(model.backend.begin(&step)),
             "a block in the table is not allocated"
         );
-        assert_eq!(model.backend.allocate_block(), Ok(table[0]));
-        assert_ne!(model.backend.allocate_block(), Ok(table[0]));
+        assert_eq!(model.backend.allocate_block(Cache::Full), Ok(table[0]));
+        assert_ne!(model.backend.allocate_block(Cache::Full), Ok(table[0]));
         usage_of(model.backend.begin(&step));
     }
     on_both_backends!(check);
@@ -339,6 +345,7 @@ fn rejects_operations_out_of_order() {
             rows: 1,
             position: 0,
             blocks: &table,
+            window_blocks: &[],
         }];
         let mut step = Step {
             tokens: TokenSource::Ids(&[1]),
@@ -369,6 +376,7 @@ fn rejects_operations_out_of_order() {
             rows: 2,
             position: 0,
             blocks: &table,
+            window_blocks: &[],
         }];
         step.sequences = &sequences;
         assert_eq!(
@@ -400,6 +408,7 @@ fn rejects_arguments_that_do_not_fit_an_operation() {
             rows: 1,
             position: 0,
             blocks: &table,
+            window_blocks: &[],
         }];
         let tokens = TokenSource::Ids(&[1]);
         let step = Step {
@@ -456,6 +465,7 @@ fn rejects_arguments_that_do_not_fit_an_operation() {
         assert_eq!(got, ("qkv", 160, 37));
 
         let append = |layer, heads, rope| QkRopeAppend {
+            cache: Cache::Full,
             layer,
             heads,
             rope,
@@ -474,6 +484,7 @@ fn rejects_arguments_that_do_not_fit_an_operation() {
         usage_of(b.qk_rope_append(Slot::Qkv, &append(0, other, None)));
 
         let attention = |window| Attention {
+            cache: Cache::Full,
             layer: 0,
             heads,
             scale: 1.0,
@@ -502,6 +513,7 @@ fn rejects_reading_and_writing_one_slot() {
             rows: 1,
             position: 0,
             blocks: &table,
+            window_blocks: &[],
         }];
         let tokens = TokenSource::Ids(&[1]);
         let step = Step {
@@ -534,6 +546,7 @@ fn damaged_weights_end_in_not_finite() {
             rows: 1,
             position: 0,
             blocks: &table,
+            window_blocks: &[],
         }];
         let tokens = TokenSource::Ids(&[1]);
         let step = Step {

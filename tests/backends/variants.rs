@@ -299,7 +299,12 @@ fn every_quantization_matches_the_reference() {
         );
         let float = matches!(
             ggml_type,
-            GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 | GgmlType::Q4_1
+            GgmlType::F32
+                | GgmlType::F16
+                | GgmlType::BF16
+                | GgmlType::Q4_1
+                | GgmlType::IQ4_NL
+                | GgmlType::MXFP4
         );
         assert_eq!(fast < EXACT, float, "{}: {fast:e}", ggml_type.name());
     }
@@ -312,6 +317,8 @@ fn an_odd_number_of_blocks_a_row_matches_the_reference() {
         GgmlType::Q4_1,
         GgmlType::Q5_0,
         GgmlType::Q5_1,
+        GgmlType::IQ4_NL,
+        GgmlType::MXFP4,
     ] {
         let tiny = Tiny {
             ggml_type,
@@ -330,7 +337,13 @@ fn parts_of_different_types_stack_in_one_matrix() {
         qkv_types: [GgmlType::Q4_K, GgmlType::Q6_K, GgmlType::F16],
         ..Tiny::of_type(GgmlType::Q8_0)
     };
-    let [exact, fast] = distances(&tiny, 7);
-    assert!(exact < EXACT, "{exact:e}");
-    assert!(fast < 4e-2, "{fast:e}");
+    let other = Tiny {
+        qkv_types: [GgmlType::MXFP4, GgmlType::Q8_0, GgmlType::IQ4_NL],
+        ..tiny.clone()
+    };
+    for tiny in [tiny, other] {
+        let [exact, fast] = distances(&tiny, 7);
+        assert!(exact < EXACT, "{exact:e}");
+        assert!(fast < 4e-2, "{fast:e}");
+    }
 }

@@ -4,6 +4,7 @@
 pub(crate) mod gguf_builder;
 pub(crate) mod gguf_files;
 pub(crate) mod model;
+pub(crate) mod quantize;
 pub(crate) mod tiny_llama;
 
 use std::path::PathBuf;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 
+use tokenbrook::backend::ops::Cache;
 use tokenbrook::backend::{Backend, BlockId, Outputs, Recording, SequenceStep, Step, TokenSource};
 use tokenbrook::gguf::{Header, Reader, Sink, TensorInfo};
 use tokenbrook::measure::Clock;
@@ -114,6 +115,8 @@ pub(crate) struct BareModel<B: Backend> {
     pub(crate) backend: B,
     pub(crate) config: Config,
     weights: Weights,
+    /// Long enough for the window and a pass of `max_rows`; empty without windows.
+    ring: Vec<BlockId>,
 }
 
 struct BareSink<B: Backend> {
@@ -168,10 +171,16 @@ impl<B: Backend> BareModel<B> {
                 &mut backend,
             )
             .expect("the model is complete");
+        let seen = config.window().map_or(0, |window| window - 1 + max_rows);
+        let ring = (0..seen.div_ceil(block_tokens))
+            .map(|_| backend.allocate_block(Cache::Window))
+            .collect::<Result<_, _>>()
+            .expect("memory for a ring");
         Self {
             backend,
             config,
             weights,
+            ring,
         }
     }
 
@@ -192,6 +201,7 @@ impl<B: Backend> BareModel<B> {
             rows: ids.len(),
             position,
             blocks,
+            window_blocks: &self.ring,
         };
         let step = Step {
             tokens: TokenSource::Ids(ids),

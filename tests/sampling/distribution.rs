@@ -19,6 +19,7 @@ fn uniform(state: &mut u64) -> f64 {
 /// 211 logits, some of them equal.
 fn logits() -> Vec<f32> {
     let mut state = 20_261_129;
+    #[expect(clippy::cast_possible_truncation, reason = "a logit")]
     let mut logits: Vec<f32> = (0..211)
         .map(|_| ((uniform(&mut state) + uniform(&mut state)) * 4.5) as f32)
         .collect();

@@ -124,7 +124,7 @@ impl Place<'_> {
             heads: self.op.heads,
             block_tokens,
         };
-        let table = self.step.table(self.sequence);
+        let table = self.step.table(self.sequence, self.op.cache);
         let end = position + 1;
         scratch.max.fill(f32::NEG_INFINITY);
         scratch.sum.fill(0.0);
@@ -136,7 +136,7 @@ impl Place<'_> {
         while next < end {
             let (block, first) = (next / block_tokens, next % block_tokens);
             let count = TILE.min(block_tokens - first).min(end - next);
-            let values = self.blocks.values(table[block]);
+            let values = self.blocks.values(table[block % table.len()]);
             let part =
                 |kind| &values[layout.range([self.op.layer, kind, self.kv_head], first, count)];
             self.tile([part(0), part(1)], queries, out, scratch);

@@ -10,6 +10,7 @@ use super::math;
 use crate::backend::BackendError;
 use crate::backend::parts::RowRange;
 use crate::gguf::GgmlType;
+use crate::quant;
 
 /// Rows dequantized at a time in the exact product: small enough that they stay in the
 /// nearest cache while all rows of activations pass over them.
@@ -30,7 +31,51 @@ struct Slab {
     first_row: usize,
     rows: usize,
     ggml_type: GgmlType,
-    blocks: Box<dyn QuantizedType>,
+    blocks: Blocks,
+}
+
+/// What a slab keeps.
+enum Blocks {
+    /// Of a type that candle reads.
+    Candle(Box<dyn QuantizedType>),
+    /// Of another type, as they are in the file.
+    File(Vec<u8>),
+}
+
+impl Blocks {
+    /// Copies the blocks of a file.
+    fn copy(ggml_type: GgmlType, bytes: &[u8]) -> Result<Self, BackendError> {
+        let out_of_memory = || BackendError::OutOfMemory {
+            what: "weights",
+            bytes: bytes.len() as u64,
+        };
+        let Some(candle_type) = candle_type(ggml_type) else {
+            let mut copy = Vec::new();
+            copy.try_reserve_exact(bytes.len())
+                .map_err(|_| out_of_memory())?;
+            copy.extend_from_slice(bytes);
+            return Ok(Self::File(copy));
+        };
+        probe(bytes.len()).map_err(|()| out_of_memory())?;
+        if bytes.as_ptr().align_offset(align_of::<u64>()) == 0 {
+            return Ok(Self::Candle(candle_type.from_data(Cow::Borrowed(bytes))));
+        }
+        // `from_data` asserts alignment; bytes that lack it take one more copy.
+        let len = bytes.len().div_ceil(size_of::<u64>());
+        let mut words: Vec<u64> = Vec::new();
+        words.try_reserve_exact(len).map_err(|_| out_of_memory())?;
+        words.resize(len, 0);
+        let copy = &mut bytemuck::cast_slice_mut(&mut words)[..bytes.len()];
+        copy.copy_from_slice(bytes);
+        Ok(Self::Candle(candle_type.from_data(Cow::Borrowed(copy))))
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Candle(blocks) => blocks.storage_size_in_bytes(),
+            Self::File(bytes) => bytes.len(),
+        }
+    }
 }
 
 impl Matrix {
@@ -48,23 +93,6 @@ impl Matrix {
         ggml_type: GgmlType,
         bytes: &[u8],
     ) -> Result<(), BackendError> {
-        let out_of_memory = || BackendError::OutOfMemory {
-            what: "weights",
-            bytes: bytes.len() as u64,
-        };
-        probe(bytes.len()).map_err(|()| out_of_memory())?;
-        let blocks = if bytes.as_ptr().align_offset(align_of::<u64>()) == 0 {
-            candle_type(ggml_type).from_data(Cow::Borrowed(bytes))
-        } else {
-            // `from_data` asserts alignment; bytes that lack it take one more copy.
-            let len = bytes.len().div_ceil(size_of::<u64>());
-            let mut words: Vec<u64> = Vec::new();
-            words.try_reserve_exact(len).map_err(|_| out_of_memory())?;
-            words.resize(len, 0);
-            let copy = &mut bytemuck::cast_slice_mut(&mut words)[..bytes.len()];
-            copy.copy_from_slice(bytes);
-            candle_type(ggml_type).from_data(Cow::Borrowed(copy))
-        };
         let at = self
             .slabs
             .partition_point(|slab| slab.first_row < rows.first);
@@ -72,7 +100,7 @@ impl Matrix {
             first_row: rows.first,
             rows: rows.count,
             ggml_type,
-            blocks,
+            blocks: Blocks::copy(ggml_type, bytes)?,
         };
         self.slabs.insert(at, slab);
         Ok(())
@@ -87,7 +115,7 @@ impl Matrix {
     pub(super) fn bytes(&self) -> u64 {
         self.slabs
             .iter()
-            .map(|slab| slab.blocks.storage_size_in_bytes() as u64)
+            .map(|slab| slab.blocks.bytes() as u64)
             .sum()
     }
 
@@ -158,6 +186,8 @@ impl Slab {
             // candle's product of these is scalar: in wasm it takes as long as the exact one for
             // one row, and 2.5 times as long for eight rows or more.
             GgmlType::Q4_1 => false,
+            // candle has no product of these.
+            GgmlType::IQ4_NL | GgmlType::MXFP4 => false,
             // candle's products of these take an even number of blocks.
             GgmlType::Q5_0 | GgmlType::Q5_1 => cols.is_multiple_of(64),
             _ => true,
@@ -177,19 +207,22 @@ impl Slab {
         [m, k, n]: [usize; 3],
         scratch: &mut [f32],
     ) -> Result<(), BackendError> {
+        let Blocks::Candle(blocks) = &self.blocks else {
+            return Err(CANDLE);
+        };
         let columns = self.first_row..self.first_row + self.rows;
         let tile = self.tile(m);
         for (x, out) in x.chunks(tile * k).zip(out.chunks_mut(tile * n)) {
             let rows = x.len() / k;
             if rows == 1 {
                 let target = &mut out[columns.clone()];
-                self.blocks
+                blocks
                     .matmul_t((1, k, self.rows), x, target)
                     .map_err(|_| CANDLE)?;
                 continue;
             }
             let products = &mut scratch[..rows * self.rows];
-            self.blocks
+            blocks
                 .matmul_t((rows, k, self.rows), x, products)
                 .map_err(|_| CANDLE)?;
             for (products, out) in products.chunks(self.rows).zip(out.chunks_mut(n)) {
@@ -227,10 +260,30 @@ impl Slab {
 
     /// Rows of this slab in f32, `[ids, K]`.
     fn dequantize(&self, ids: &[u32], cols: usize) -> Result<Vec<f32>, BackendError> {
-        match self.blocks.embedding(ids, self.rows, cols) {
-            Ok(CpuStorage::F32(values)) => Ok(values),
-            _ => Err(CANDLE),
+        match &self.blocks {
+            Blocks::Candle(blocks) => match blocks.embedding(ids, self.rows, cols) {
+                Ok(CpuStorage::F32(values)) => Ok(values),
+                _ => Err(CANDLE),
+            },
+            Blocks::File(bytes) => self.dequantize_file(bytes, ids, cols),
         }
+    }
+
+    /// The same by the plain dequantizer, for types that candle does not read.
+    fn dequantize_file(
+        &self,
+        bytes: &[u8],
+        ids: &[u32],
+        cols: usize,
+    ) -> Result<Vec<f32>, BackendError> {
+        let row_bytes = bytes.len() / self.rows;
+        let mut values = vec![0.0; ids.len() * cols];
+        for (&id, values) in ids.iter().zip(values.chunks_mut(cols)) {
+            let first = id as usize * row_bytes;
+            let row = bytes.get(first..first + row_bytes).ok_or(NO_ROW)?;
+            quant::dequantize(self.ggml_type, row, values).map_err(|_| NO_ROW)?;
+        }
+        Ok(values)
     }
 }
 
@@ -266,8 +319,9 @@ const CANDLE: BackendError = BackendError::Usage {
     why: "the quantized product refused its shapes",
 };
 
-fn candle_type(ggml_type: GgmlType) -> GgmlDType {
-    match ggml_type {
+/// The name that candle gives to a type, if it reads it.
+fn candle_type(ggml_type: GgmlType) -> Option<GgmlDType> {
+    let candle_type = match ggml_type {
         GgmlType::F32 => GgmlDType::F32,
         GgmlType::F16 => GgmlDType::F16,
         GgmlType::BF16 => GgmlDType::BF16,
@@ -283,5 +337,7 @@ fn candle_type(ggml_type: GgmlType) -> GgmlDType {
         GgmlType::Q5_K => GgmlDType::Q5K,
         GgmlType::Q6_K => GgmlDType::Q6K,
         GgmlType::Q8_K => GgmlDType::Q8K,
-    }
+        GgmlType::IQ4_NL | GgmlType::MXFP4 => return None,
+    };
+    Some(candle_type)
 }

@@ -12,8 +12,8 @@ mod rope;
 use super::ledger::Ledger;
 use super::memory::{allocate, bytes_of};
 use super::ops::{
-    Activation, Attention, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, NormSpan,
-    OutResidual, QkRopeAppend,
+    Activation, Attention, Cache, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv,
+    NormSpan, OutResidual, QkRopeAppend,
 };
 use super::{
     Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Recording,
@@ -187,10 +187,12 @@ impl CpuBackend {
         };
         let qkv = ledger.slots.rows(qkv, rows);
         for sequence in &ledger.step.sequences {
-            let table = ledger.step.table(sequence);
+            let table = ledger.step.table(sequence, op.cache);
             for i in 0..sequence.rows {
                 let position = sequence.position + i;
-                let block = ledger.blocks.values_mut(table[position / block_tokens]);
+                let block = ledger
+                    .blocks
+                    .values_mut(table[position / block_tokens % table.len()]);
                 let row = &qkv[(sequence.first_row + i) * heads.qkv_len()..];
                 let cached = &row[heads.query_len()..heads.qkv_len()];
                 // Key heads, then value heads.
@@ -296,8 +298,8 @@ impl Backend for CpuBackend {
         self.ledger.prepare(shape)
     }
 
-    fn allocate_block(&mut self) -> Result<BlockId, BackendError> {
-        self.ledger.take_block()
+    fn allocate_block(&mut self, cache: Cache) -> Result<BlockId, BackendError> {
+        self.ledger.take_block(cache)
     }
 
     fn release_block(&mut self, block: BlockId) {

@@ -2,8 +2,8 @@
 
 use super::{Ledger, expect, usage};
 use crate::backend::ops::{
-    Attention, DownResidual, Embed, HeadShape, LmHead, Norm, NormGateUpAct, NormQkv, NormSpan,
-    OutResidual, QkRopeAppend,
+    Attention, Cache, DownResidual, Embed, HeadShape, LmHead, Norm, NormGateUpAct, NormQkv,
+    NormSpan, OutResidual, QkRopeAppend,
 };
 use crate::backend::{BackendError, MatrixId, ModelShape, Slot, VectorId};
 
@@ -43,7 +43,8 @@ impl Ledger {
     ) -> Result<usize, BackendError> {
         const OP: &str = "qk_rope_append";
         let shape = self.recording(OP)?;
-        check_layer(OP, shape, op.layer, &op.heads)?;
+        check_layer(OP, shape, (op.cache, op.layer), &op.heads)?;
+        self.check_ring(OP, op.cache, Some(1))?;
         let head_dim = op.heads.head_dim;
         let [q, k] = match op.norm_span {
             NormSpan::Head => [head_dim; 2],
@@ -68,10 +69,11 @@ impl Ledger {
     ) -> Result<usize, BackendError> {
         const OP: &str = "attention";
         let shape = self.recording(OP)?;
-        check_layer(OP, shape, op.layer, &op.heads)?;
+        check_layer(OP, shape, (op.cache, op.layer), &op.heads)?;
         if op.window == Some(0) {
             return Err(usage(OP, "a window of no positions"));
         }
+        self.check_ring(OP, op.cache, op.window)?;
         self.check_slot(OP, "qkv", qkv, op.heads.qkv_len())?;
         self.check_slot(OP, "out", out, op.heads.query_len())
     }
@@ -142,6 +144,28 @@ impl Ledger {
         Ok(rows)
     }
 
+    /// Whether every sequence's ring can take its rows without losing what they see.
+    fn check_ring(
+        &self,
+        op: &'static str,
+        cache: Cache,
+        window: Option<usize>,
+    ) -> Result<(), BackendError> {
+        if cache == Cache::Full {
+            return Ok(());
+        }
+        for sequence in &self.step.sequences {
+            let blocks = self.step.table(sequence, cache).len();
+            let capacity = blocks.saturating_mul(self.blocks.block_tokens());
+            let end = sequence.position + sequence.rows;
+            let seen = window.map_or(end, |window| end.min(window - 1 + sequence.rows));
+            if capacity < seen {
+                return Err(usage(op, "the ring of blocks is too short for the window"));
+            }
+        }
+        Ok(())
+    }
+
     fn check_matrix(
         &self,
         op: &'static str,
@@ -194,10 +218,14 @@ impl Ledger {
 fn check_layer(
     op: &'static str,
     shape: &ModelShape,
-    layer: usize,
+    (cache, layer): (Cache, usize),
     heads: &HeadShape,
 ) -> Result<(), BackendError> {
-    if layer >= shape.num_layers {
+    let layers = match cache {
+        Cache::Full => shape.num_layers,
+        Cache::Window => shape.window_layers,
+    };
+    if layer >= layers {
         return Err(usage(op, "a layer beyond the model's"));
     }
     if *heads != shape.heads {

