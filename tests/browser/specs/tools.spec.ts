@@ -40,7 +40,8 @@ test('a required call comes apart from the text, and ends the answer', async () 
   const { tokens, reason } = await page.evaluate(async (tool) => {
     const options = { tools: [tool], toolChoice: 'required', seed: 1 } as const;
     const stream = model.generate([{ role: 'user', content: 'x' }], options);
-    const tokens = await Array.fromAsync(stream);
+    const tokens = [];
+    for await (const token of stream) tokens.push(token);
     return { tokens, reason: (await stream.stats).finishReason };
   }, TOOL);
   expect(reason).toBe('tool-calls');
@@ -68,9 +69,9 @@ test('npm openai gets a call, streamed and whole, and sends its result', async (
       model: 'any',
       messages: [question],
       tools: [tool],
-      tool_choice: { type: 'function', function: { name: 'weather' } },
+      tool_choice: { type: 'function' as const, function: { name: 'weather' } },
       seed: 3,
-    } as const;
+    };
     const create = openai.chat.completions;
     const streamed = await create.stream({ ...body, messages: [question] }).finalChatCompletion();
     const whole = await create.create({ ...body, messages: [question] });
