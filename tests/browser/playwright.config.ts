@@ -23,6 +23,8 @@ export default defineConfig({
   forbidOnly: true,
   retries: 0,
   timeout: 120_000,
+  // A page waits for the first text as long as the prompt takes, which a busy machine stretches.
+  expect: { timeout: 30_000 },
   outputDir: '../../test-results',
   reporter: [['list']],
   use: {
