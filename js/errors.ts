@@ -12,6 +12,11 @@ export type ErrorCode =
   | 'context-full'
   | 'invalid-option'
   | 'disposed'
+  | 'stream-incomplete'
+  | 'server-error'
+  | 'rate-limited'
+  | 'timeout'
+  | 'slow-client'
   | 'internal';
 
 const CODES: ReadonlySet<string> = new Set<ErrorCode>([
@@ -25,6 +30,11 @@ const CODES: ReadonlySet<string> = new Set<ErrorCode>([
   'context-full',
   'invalid-option',
   'disposed',
+  'stream-incomplete',
+  'server-error',
+  'rate-limited',
+  'timeout',
+  'slow-client',
   'internal',
 ]);
 
@@ -93,6 +103,11 @@ export function fromWire(wire: WireError): TokenbrookError {
   const cause = new Error(wire.cause.message);
   cause.name = wire.cause.name;
   return new TokenbrookError(code, message, { url, status, cause });
+}
+
+/** What a wasm module threw in this thread, as the package's own error. */
+export function asTokenbrookError(error: unknown): TokenbrookError {
+  return error instanceof TokenbrookError ? error : fromWire(toWire(error));
 }
 
 /** Name and message of any thrown value. */

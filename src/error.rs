@@ -1,15 +1,21 @@
 //! The crate's error: one enum per stage, wrapped, with the code that the public interface
 //! promises.
 
+#[cfg(feature = "engine")]
 use crate::session::SessionError;
+use crate::sse::EncodeError;
 
 /// Any failure of the library.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Loading, generating or scoring.
+    #[cfg(feature = "engine")]
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// An event that cannot be written.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
     /// A choice that this build does not have.
     #[error("option {name:?} is {value:?}; this build has {known}")]
     Choice {
@@ -41,8 +47,9 @@ impl Error {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
+            #[cfg(feature = "engine")]
             Self::Session(error) => error.code(),
-            Self::Choice { .. } | Self::Kind { .. } => "invalid-option",
+            Self::Encode(_) | Self::Choice { .. } | Self::Kind { .. } => "invalid-option",
             Self::NoSuchJob { .. } => "internal",
         }
     }

@@ -12,17 +12,30 @@
 //!
 //! Every stage has its own module and its own error enum; [`Error`] wraps them and gives the
 //! codes of the public interface. The JavaScript face in `js/` is the npm package `tokenbrook`.
+//!
+//! | feature             | holds                                                             |
+//! |---------------------|-------------------------------------------------------------------|
+//! | `engine` (default)  | `gguf`, `quant`, `backend`, `model`, `tokenizer`, `session`       |
+//! | `streaming`         | the exports of the small wasm module, which has no engine         |
+//!
+//! The other modules are in every build.
 #![deny(unsafe_code)]
 
+#[cfg(feature = "engine")]
 pub mod backend;
 mod error;
+#[cfg(feature = "engine")]
 pub mod gguf;
 pub mod measure;
+#[cfg(feature = "engine")]
 pub mod model;
 pub mod openai;
+#[cfg(feature = "engine")]
 pub mod quant;
+#[cfg(feature = "engine")]
 pub mod session;
 pub mod sse;
+#[cfg(feature = "engine")]
 pub mod tokenizer;
 #[cfg(target_arch = "wasm32")]
 pub mod wasm;

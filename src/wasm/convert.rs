@@ -1,19 +1,24 @@
 //! Values across the border.
 
+#[cfg(feature = "engine")]
 use serde::Serialize;
 use wasm_bindgen::JsValue;
 
 use crate::Error;
+#[cfg(feature = "engine")]
 use crate::session::SessionError;
+#[cfg(feature = "engine")]
 use crate::tokenizer::Now;
 
 /// A plain JavaScript value, with `null` for what is absent.
+#[cfg(feature = "engine")]
 pub(super) fn to_js<T: Serialize>(value: &T) -> Result<JsValue, JsValue> {
     let serializer = serde_wasm_bindgen::Serializer::json_compatible();
     value.serialize(&serializer).map_err(JsValue::from)
 }
 
 /// A plain JavaScript value as JSON; absent (`undefined`) gives `null`.
+#[cfg(feature = "engine")]
 pub(super) fn to_json(
     value: JsValue,
     name: &'static str,
@@ -23,6 +28,7 @@ pub(super) fn to_json(
 }
 
 /// An options object as JSON; absent gives an empty one.
+#[cfg(feature = "engine")]
 pub(super) fn to_options(
     value: JsValue,
     name: &'static str,
@@ -41,6 +47,7 @@ pub(super) fn throw(error: &Error) -> JsValue {
     let code = JsValue::from_str(error.code());
     // Setting a property on a fresh object cannot fail.
     let _ = js_sys::Reflect::set(&thrown, &JsValue::from_str("code"), &code);
+    #[cfg(feature = "engine")]
     if let Error::Session(
         SessionError::InvalidOption { name, .. } | SessionError::UnknownOption { name, .. },
     ) = error
@@ -52,11 +59,13 @@ pub(super) fn throw(error: &Error) -> JsValue {
 }
 
 /// As [`throw`], for a session's failures.
+#[cfg(feature = "engine")]
 pub(super) fn throw_session(error: SessionError) -> JsValue {
     throw(&Error::from(error))
 }
 
 /// The page's date and time, for templates that ask.
+#[cfg(feature = "engine")]
 pub(super) fn now() -> Now {
     let date = js_sys::Date::new_0();
     #[expect(clippy::cast_possible_truncation, reason = "offsets are whole minutes")]

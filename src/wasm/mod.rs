@@ -1,23 +1,35 @@
-//! What the worker calls: a [`Loader`] that takes bytes, an [`Engine`] that generates, an
-//! [`Exchange`] that turns tokens into an answer in the OpenAI dialect.
+//! What JavaScript calls, in two modules built from this crate.
 //!
-//! Thin on purpose: values are converted here, work is done in [`crate::session`]. Failures
+//! The engine's: a `Loader` that takes bytes, an `Engine` that generates, an `Exchange` that
+//! turns tokens into an answer in the OpenAI dialect. The small one: `streaming`.
+//!
+//! Thin on purpose: values are converted here, work is done in the other modules. Failures
 //! are thrown as `Error` objects with a `code`; a panic writes its text to the console, then
 //! traps, and the worker that sees the trap is replaced.
 
 mod convert;
+#[cfg(feature = "engine")]
 mod dialect;
+#[cfg(feature = "engine")]
 mod engine;
+#[cfg(feature = "engine")]
 mod loader;
+#[cfg(feature = "streaming")]
+pub mod streaming;
 
+#[cfg(feature = "engine")]
 pub use dialect::Exchange;
+#[cfg(feature = "engine")]
 pub use engine::Engine;
+#[cfg(feature = "engine")]
 pub use loader::Loader;
 
 use wasm_bindgen::prelude::wasm_bindgen;
 
+#[cfg(feature = "engine")]
 use crate::measure::Clock;
 
+#[cfg(feature = "engine")]
 #[wasm_bindgen]
 extern "C" {
     #[wasm_bindgen(js_namespace = performance, js_name = now)]
@@ -25,8 +37,10 @@ extern "C" {
 }
 
 /// The worker's `performance.now()`.
+#[cfg(feature = "engine")]
 struct PerformanceClock;
 
+#[cfg(feature = "engine")]
 impl Clock for PerformanceClock {
     fn now_ms(&self) -> f64 {
         performance_now()

@@ -1,4 +1,4 @@
-// Prints raw, gzip and brotli sizes of the built files, and fails when the engine is
+// Prints raw, gzip and brotli sizes of the built files, and fails when a module is
 // larger than it may be. Usage: node sizes.mjs CACHE.json FOLDER...
 //
 // Brotli at its best level takes seconds, so results are kept by content hash.
@@ -7,8 +7,8 @@ import { mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'n
 import { basename, dirname, join, relative } from 'node:path';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 
-/** The largest engine module, in bytes after brotli. */
-const ENGINE_LIMIT = 2_000_000;
+/** The largest modules, in bytes after brotli. */
+const LIMITS = { 'engine_bg.wasm': 2_000_000, 'streaming_bg.wasm': 200_000 };
 const COMPRESSED = /\.(wasm|js|css|html|svg)$/;
 
 const [cacheFile, ...folders] = process.argv.slice(2);
@@ -21,11 +21,12 @@ for (const folder of folders) {
   for (const file of walk(folder)) {
     const size = measure(file);
     rows.push([join(basename(folder), relative(folder, file)), ...size.map(grouped)]);
-    if (basename(file) === 'engine_bg.wasm' && size[2] > ENGINE_LIMIT) {
+    const limit = LIMITS[basename(file)];
+    if (size[2] > limit) {
       tooLarge = true;
       console.error(
-        `engine_bg.wasm has ${grouped(size[2])} bytes after brotli, ` +
-          `more than ${grouped(ENGINE_LIMIT)}`,
+        `${basename(file)} has ${grouped(size[2])} bytes after brotli, ` +
+          `more than ${grouped(limit)}`,
       );
     }
   }

@@ -10,6 +10,9 @@ pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 /// Every dependency rebuilds when these change.
 const FEATURES: &str = "-C target-feature=+simd128";
 
+/// The arguments that leave out the engine: cargo's and clippy's.
+pub(crate) const STREAMING: [&str; 3] = ["--no-default-features", "--features", "streaming"];
+
 /// A compiler that has a standard library for wasm32.
 #[derive(Clone, Debug)]
 pub(crate) enum Wasm {

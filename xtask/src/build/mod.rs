@@ -1,4 +1,4 @@
-//! `build`: the wasm module, the npm package in `pkg/` and the pages in `dist/`.
+//! `build`: the two wasm modules, the npm package in `pkg/` and the pages in `dist/`.
 
 pub(crate) mod package;
 mod pages;
@@ -19,12 +19,41 @@ pub(crate) enum Kind {
     Release,
 }
 
-impl Kind {
-    /// The cargo profile, which is also the name of its output folder.
-    fn profile(self) -> &'static str {
+/// One of the wasm modules that are built from the one crate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Module {
+    /// The models.
+    Engine,
+    /// Server-sent events, the mock server, the stopwatch and the client.
+    Streaming,
+}
+
+impl Module {
+    pub(crate) const ALL: [Self; 2] = [Self::Engine, Self::Streaming];
+
+    /// What wasm-bindgen names its output after: `NAME.js` and `NAME_bg.wasm`.
+    pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Fast => "release",
-            Self::Release => "dist",
+            Self::Engine => "engine",
+            Self::Streaming => "streaming",
+        }
+    }
+
+    /// The cargo profile, which is also the name of its output folder.
+    pub(crate) fn profile(self, kind: Kind) -> &'static str {
+        match (self, kind) {
+            (Self::Engine, Kind::Fast) => "release",
+            (Self::Engine, Kind::Release) => "dist",
+            (Self::Streaming, Kind::Fast) => "streaming",
+            (Self::Streaming, Kind::Release) => "streaming-dist",
+        }
+    }
+
+    /// What cargo and clippy need to build this one.
+    pub(crate) fn features(self) -> &'static [&'static str] {
+        match self {
+            Self::Engine => &[],
+            Self::Streaming => &crate::wasm::STREAMING,
         }
     }
 }
@@ -57,13 +86,17 @@ pub(crate) fn fast(wasm: &Wasm) -> Result<()> {
 }
 
 fn compile(wasm: &Wasm, kind: Kind) -> Result<()> {
-    let mut cargo = wasm.cargo();
-    cargo.args(["build", "--lib", "--package", "tokenbrook"]);
-    cargo.args(["--target", crate::wasm::TARGET, "--profile", kind.profile()]);
-    process::run(&mut cargo)
+    for module in Module::ALL {
+        let mut cargo = wasm.cargo();
+        cargo.args(["build", "--lib", "--package", "tokenbrook"]);
+        cargo.args(module.features());
+        cargo.args(["--target", crate::wasm::TARGET]);
+        process::run(cargo.args(["--profile", module.profile(kind)]))?;
+    }
+    Ok(())
 }
 
-/// Prints raw, gzip and brotli sizes; fails when the engine is larger than it may be.
+/// Prints raw, gzip and brotli sizes; fails when a module is larger than it may be.
 pub(crate) fn print_sizes() -> Result<()> {
     let mut sizes: Command = process::node_script("sizes.mjs");
     sizes.arg(paths::at_root("target/xtask/sizes.json"));

@@ -1,4 +1,4 @@
-//! The npm package in `pkg/`: wasm-bindgen's module, the compiled TypeScript face, the
+//! The npm package in `pkg/`: wasm-bindgen's modules, the compiled TypeScript face, the
 //! manifest and the texts that belong to it.
 
 use std::fs;
@@ -8,18 +8,15 @@ use std::process::Command;
 use anyhow::{Context, Result, anyhow};
 use wasm_bindgen_cli_support::Bindgen;
 
-use super::Kind;
+use super::{Kind, Module};
 use crate::stamp::{self, Inputs};
 use crate::wasm::Wasm;
 use crate::{paths, process};
 
-/// wasm-bindgen's output: `engine.js` and `engine_bg.wasm`.
-const ENGINE: &str = "engine";
 const TEXTS: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
 /// What rustc's wasm32 target and simd128 may use; wasm-opt rejects a module otherwise.
-const WASM_OPT: [&str; 8] = [
-    "-O3",
+const WASM_OPT: [&str; 7] = [
     "--enable-simd",
     "--enable-bulk-memory",
     "--enable-sign-ext",
@@ -30,7 +27,9 @@ const WASM_OPT: [&str; 8] = [
 ];
 
 pub(crate) fn make(kind: Kind) -> Result<()> {
-    engine(kind)?;
+    for module in Module::ALL {
+        bound(module, kind)?;
+    }
     face()
 }
 
@@ -38,30 +37,34 @@ fn pkg() -> PathBuf {
     paths::at_root("pkg")
 }
 
-/// Turns the compiled module into `engine.js` and `engine_bg.wasm`.
-fn engine(kind: Kind) -> Result<()> {
-    let module = Wasm::artifact(kind.profile());
-    let inputs = Inputs::new().text(kind.profile()).path(&module)?.finish();
-    let output = pkg().join("engine_bg.wasm");
-    let ran = stamp::unless_fresh("engine", &inputs, &output, || {
-        eprintln!("build: wasm-bindgen");
-        bind(&module)?;
+/// Turns a compiled module into `NAME.js` and `NAME_bg.wasm`.
+fn bound(module: Module, kind: Kind) -> Result<()> {
+    let name = module.name();
+    let compiled = Wasm::artifact(module.profile(kind));
+    let inputs = Inputs::new()
+        .text(module.profile(kind))
+        .path(&compiled)?
+        .finish();
+    let output = pkg().join(format!("{name}_bg.wasm"));
+    let ran = stamp::unless_fresh(name, &inputs, &output, || {
+        eprintln!("build: wasm-bindgen, {name}");
+        bind(&compiled, name)?;
         if kind == Kind::Release {
-            optimize(&output)
+            optimize(&output, module)
         } else {
             Ok(())
         }
     })?;
     if ran {
-        eprintln!("build: pkg/engine.js, pkg/engine_bg.wasm");
+        eprintln!("build: pkg/{name}.js, pkg/{name}_bg.wasm");
     }
     Ok(())
 }
 
-fn bind(module: &Path) -> Result<()> {
+fn bind(compiled: &Path, name: &str) -> Result<()> {
     fs::create_dir_all(pkg())?;
     let mut bindgen = Bindgen::new();
-    bindgen.input_path(module).out_name(ENGINE).typescript(true);
+    bindgen.input_path(compiled).out_name(name).typescript(true);
     bindgen
         .web(true)
         .map_err(|error| anyhow!("wasm-bindgen: {error:#}"))?;
@@ -70,16 +73,21 @@ fn bind(module: &Path) -> Result<()> {
         .map_err(|error| anyhow!("wasm-bindgen: {error:#}"))
 }
 
-fn optimize(module: &Path) -> Result<()> {
-    eprintln!("build: wasm-opt -O3 (minutes)");
-    let smaller = module.with_extension("wasm.opt");
+fn optimize(file: &Path, module: Module) -> Result<()> {
+    let level = match module {
+        Module::Engine => "-O3",
+        Module::Streaming => "-Os",
+    };
+    eprintln!("build: wasm-opt {level} (minutes)");
+    let smaller = file.with_extension("wasm.opt");
     let mut command = Command::new("node");
     command
         .current_dir(paths::root())
         .arg("node_modules/binaryen/bin/wasm-opt");
-    command.args(WASM_OPT).arg(module).arg("-o").arg(&smaller);
+    command.arg(level).args(WASM_OPT);
+    command.arg(file).arg("-o").arg(&smaller);
     process::run(&mut command)?;
-    fs::rename(&smaller, module).with_context(|| format!("cannot write `{}`", module.display()))
+    fs::rename(&smaller, file).with_context(|| format!("cannot write `{}`", file.display()))
 }
 
 /// Compiles `js/` into the package and adds the manifest and the texts.
@@ -88,7 +96,8 @@ fn face() -> Result<()> {
         .text(env!("CARGO_PKG_VERSION"))
         .path(&paths::at_root("js"))?
         .path(&paths::at_root("package-lock.json"))?
-        .path(&pkg().join("engine.d.ts"))?;
+        .path(&pkg().join("engine.d.ts"))?
+        .path(&pkg().join("streaming.d.ts"))?;
     for text in TEXTS {
         inputs = inputs.path(&paths::at_root(text))?;
     }
@@ -125,8 +134,11 @@ fn remove_last_face() -> Result<()> {
     for entry in fs::read_dir(pkg())? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let of_engine = name.starts_with("engine.") || name.starts_with("engine_bg.");
-        if of_engine {
+        let bound = Module::ALL.iter().any(|module| {
+            let rest = name.strip_prefix(module.name());
+            rest.is_some_and(|rest| rest.starts_with('.') || rest.starts_with("_bg."))
+        });
+        if bound {
             continue;
         }
         if entry.file_type()?.is_dir() {

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::build::{self, package};
+use crate::build::{self, Kind, Module, package};
 use crate::setup::{self, Ready};
 use crate::{args, paths, process};
 use summary::Counts;
@@ -105,18 +105,23 @@ impl Run {
             ]);
             process::run(&mut clippy)
         })?;
-        self.step("clippy for wasm32", |_| {
-            let mut clippy = ready.wasm.clippy();
-            clippy.args([
-                "--package",
-                "tokenbrook",
-                "--lib",
-                "--target",
-                crate::wasm::TARGET,
-            ]);
-            // The build's own profile: macros and build scripts are compiled once for both.
-            process::run(clippy.args(["--profile", "release", "--", "-D", "warnings"]))
+        self.step("clippy without the engine", |_| {
+            let mut clippy = cargo();
+            clippy.args(["clippy", "--package", "tokenbrook", "--lib"]);
+            clippy.args(crate::wasm::STREAMING);
+            process::run(clippy.args(["--", "-D", "warnings"]))
         })?;
+        for module in Module::ALL {
+            self.step(&format!("clippy for wasm32, {}", module.name()), |_| {
+                let mut clippy = ready.wasm.clippy();
+                clippy.args(["--package", "tokenbrook", "--lib"]);
+                clippy.args(module.features());
+                clippy.args(["--target", crate::wasm::TARGET]);
+                // The build's own profile: macros and build scripts are compiled once for both.
+                clippy.args(["--profile", module.profile(Kind::Fast)]);
+                process::run(clippy.args(["--", "-D", "warnings"]))
+            })?;
+        }
         self.step("documentation", |_| {
             let mut doc = cargo();
             doc.args(["doc", "--workspace", "--no-deps"])

@@ -1,0 +1,5 @@
+//! The exports of the small module, one file for each face of the npm package.
+
+mod sse;
+
+pub use sse::encode_event;
