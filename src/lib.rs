@@ -27,6 +27,7 @@ mod error;
 #[cfg(feature = "engine")]
 pub mod gguf;
 pub mod measure;
+pub mod mock;
 #[cfg(feature = "engine")]
 pub mod model;
 pub mod openai;

@@ -9,6 +9,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("measure", &[]),
     ("sse", &[]),
     ("openai", &["sse"]),
+    ("mock", &["openai", "sse", "stream"]),
     ("tokenizer", &[]),
     ("quant", &["gguf"]),
     ("backend", &["gguf", "quant"]),

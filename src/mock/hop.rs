@@ -122,6 +122,20 @@ impl Stage {
         }
     }
 
+    /// A place that passes nothing on.
+    pub(super) fn closed() -> Self {
+        Self {
+            open: false,
+            ..Self::new(Kind::Transit { ms: 0.0 })
+        }
+    }
+
+    /// The connection is open: silence counts from now.
+    pub(super) fn open(&mut self, now_ms: f64) {
+        self.last_in_ms = now_ms;
+        self.last_out_ms = now_ms;
+    }
+
     /// Takes an item; `out` gets what leaves, each with its time.
     pub(super) fn accept(&mut self, now_ms: f64, item: Item, out: &mut Vec<(f64, Item)>) {
         if !self.open {

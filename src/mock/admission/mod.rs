@@ -92,7 +92,8 @@ pub(super) struct Admission {
 }
 
 impl Admission {
-    pub(super) fn new(scenario: &Scenario) -> Self {
+    /// The clock of the server begins at `start_ms`.
+    pub(super) fn new(scenario: &Scenario, start_ms: f64) -> Self {
         let overload = scenario.overload.as_ref();
         let mut admission = Self {
             pools: vec![Pool::unnamed(seats(scenario.capacity.as_ref()))],
@@ -110,12 +111,12 @@ impl Admission {
             routed: 0,
         };
         if let Some(overload) = overload {
-            admission.apply(overload);
+            admission.apply(overload, start_ms);
         }
         admission
     }
 
-    fn apply(&mut self, overload: &Overload) {
+    fn apply(&mut self, overload: &Overload, start_ms: f64) {
         self.pools = overload.pools.iter().map(Pool::new).collect();
         self.waiting_limit = overload.waiting.limit.len();
         let bytes = overload.waiting.memory_bytes;
@@ -128,7 +129,7 @@ impl Admission {
         self.retry_after_ms = overload.retry_after_ms.get();
         let incidents = overload.incidents.iter();
         self.incidents = incidents
-            .map(|incident| (incident.at_ms.get(), incident.capacity.get()))
+            .map(|incident| (start_ms + incident.at_ms.get(), incident.capacity.get()))
             .collect();
         self.incidents.sort_by(|a, b| b.0.total_cmp(&a.0));
     }

@@ -1,7 +1,7 @@
 use super::*;
 
 fn admission(json: &str) -> Admission {
-    Admission::new(&Scenario::from_json(json).expect("it is valid"))
+    Admission::new(&Scenario::from_json(json).expect("it is valid"), 0.0)
 }
 
 fn ask(key: u64, tier: Tier) -> Ask {

@@ -148,7 +148,7 @@ fn window() -> Ms {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Incident {
-    /// On the server's clock.
+    /// Since the server began.
     pub at_ms: Ms,
     /// Share of the replicas, or of the seats of a single one, that is left from then on.
     pub capacity: Share,
