@@ -88,7 +88,10 @@ impl EventParser {
     ///
     /// # Errors
     /// Throws `server-error` for an event beyond the limit, again at every later call.
-    #[expect(clippy::should_implement_trait, reason = "it can fail, and more can be pushed")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it can fail, and more can be pushed"
+    )]
     pub fn next(&mut self) -> Result<ItemKind, JsValue> {
         let rest = self.input.get(self.at..).unwrap_or_default();
         let (read, item) = self.parser.read(rest).map_err(|error| {
