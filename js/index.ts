@@ -6,6 +6,9 @@ export type { ErrorCode } from './errors.js';
 export type {
   Backend,
   ChatMessage,
+  Delivery,
+  DeliveryVerdict,
+  DeliveryWindow,
   EmbedOptions,
   FinishReason,
   GenerateOptions,

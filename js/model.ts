@@ -93,9 +93,10 @@ export class WorkerModel implements Model {
     const id = this.#nextId++;
     try {
       check.checkInput(input);
-      const { engine, lookahead, signal } = check.checkGenerateOptions(options);
+      const { engine, ...reading } = check.checkGenerateOptions(options);
       if (this.#gone !== undefined) throw this.#gone;
-      const feed = new TokenFeed({ link: this.#link(id), lookahead, signal, calledAtMs });
+      const { signal } = reading;
+      const feed = new TokenFeed({ link: this.#link(id), ...reading, calledAtMs });
       if (!signal?.aborted) {
         this.#send({ type: 'generate', id, input, options: engine, calledAtMs });
         this.#feeds.set(id, feed);

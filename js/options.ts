@@ -3,7 +3,8 @@
 
 import { TokenbrookError, invalidOption } from './errors.js';
 import type { EngineGenerateOptions, EngineSettings, WireFile } from './protocol.js';
-import type { ChatMessage, EmbedOptions, GenerateOptions, LoadOptions } from './types.js';
+import type { ChatMessage, Delivery, EmbedOptions, GenerateOptions } from './types.js';
+import type { LoadOptions } from './types.js';
 import type { Source, SourceFile, TemplateOptions } from './types.js';
 
 /** Tokens made ahead of a reader. */
@@ -39,7 +40,16 @@ const GENERATE_OPTIONS: readonly (keyof GenerateOptions)[] = [
   'ignoreEos',
   'templateOptions',
   'lookahead',
+  'delivery',
   'signal',
+];
+
+const DELIVERY_OPTIONS: readonly (keyof Delivery)[] = [
+  'batchTokens',
+  'batchMs',
+  'holdBackTokens',
+  'check',
+  'whole',
 ];
 
 const NUMBERS = [
@@ -69,6 +79,7 @@ export interface CheckedLoad {
 export interface CheckedGenerate {
   engine: EngineGenerateOptions;
   lookahead: number;
+  delivery: Delivery | undefined;
   signal: AbortSignal | undefined;
 }
 
@@ -97,7 +108,7 @@ export function checkLoadOptions(options: LoadOptions): CheckedLoad {
 
 export function checkGenerateOptions(options: GenerateOptions): CheckedGenerate {
   checkNames(options, GENERATE_OPTIONS, 'generate');
-  const { lookahead = DEFAULT_LOOKAHEAD, signal, ...engine } = options;
+  const { lookahead = DEFAULT_LOOKAHEAD, delivery, signal, ...engine } = options;
   if (!Number.isSafeInteger(lookahead) || lookahead < 0) {
     throw invalidOption('lookahead', 'a whole number of tokens, 0 or more');
   }
@@ -130,7 +141,34 @@ export function checkGenerateOptions(options: GenerateOptions): CheckedGenerate 
     throw invalidOption('ignoreEos', 'true or false');
   }
   if (engine.templateOptions !== undefined) checkTemplateOptions(engine.templateOptions);
-  return { engine: defined(engine), lookahead, signal: checkSignal(signal) };
+  return {
+    engine: defined(engine),
+    lookahead,
+    delivery: checkDelivery(delivery),
+    signal: checkSignal(signal),
+  };
+}
+
+function checkDelivery(delivery: Delivery | undefined): Delivery | undefined {
+  if (delivery === undefined) return undefined;
+  checkNames(delivery, DELIVERY_OPTIONS, 'delivery');
+  const { batchTokens, batchMs, holdBackTokens, check, whole } = delivery;
+  if (batchTokens !== undefined && !isPositiveInteger(batchTokens)) {
+    throw invalidOption('delivery.batchTokens', 'a whole number of tokens, 1 or more');
+  }
+  if (batchMs !== undefined && !(Number.isFinite(batchMs) && batchMs >= 0)) {
+    throw invalidOption('delivery.batchMs', 'a number of milliseconds, 0 or more');
+  }
+  if (holdBackTokens !== undefined && !(isPositiveInteger(holdBackTokens) || holdBackTokens === 0)) {
+    throw invalidOption('delivery.holdBackTokens', 'a whole number of tokens, 0 or more');
+  }
+  if (check !== undefined && typeof check !== 'function') {
+    throw invalidOption('delivery.check', 'a function');
+  }
+  if (whole !== undefined && typeof whole !== 'boolean') {
+    throw invalidOption('delivery.whole', 'true or false');
+  }
+  return defined(delivery);
 }
 
 export function checkTemplateOptions(options: TemplateOptions): TemplateOptions {

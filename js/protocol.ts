@@ -11,7 +11,7 @@ export type WireFile = string | Blob;
 export type EngineSettings = Pick<LoadOptions, 'backend' | 'precision' | 'contextLength'>;
 
 /** What `engine.start` gets; credit and abort stay in the worker and the face. */
-export type EngineGenerateOptions = Omit<GenerateOptions, 'signal' | 'lookahead'>;
+export type EngineGenerateOptions = Omit<GenerateOptions, 'signal' | 'lookahead' | 'delivery'>;
 
 /** A request in the OpenAI dialect. */
 export interface WireRequest {

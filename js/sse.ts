@@ -1,10 +1,14 @@
 // The entry `tokenbrook/sse`: server-sent events as the HTML standard defines them.
 
-import { module } from './ready.js';
 import { asTokenbrookError, invalidOption } from './errors.js';
+import { module } from './ready.js';
 
+export { eventStream } from './event-stream.js';
+export { EventStreamParser } from './event-parser.js';
+export type { ParserCallbacks, ParserLimits, ServerSentEvent } from './event-parser.js';
 export { ready } from './ready.js';
 export { TokenbrookError } from './errors.js';
+export type { ErrorCode } from './errors.js';
 
 /** What [encodeEvent] writes; absent fields are not written. */
 export interface EventFields {
@@ -23,7 +27,7 @@ export interface EventFields {
 const TEXTS = ['comment', 'event', 'id', 'data'] as const;
 
 /**
- * One block of an event stream, up to its empty line.
+ * One block of an event stream, up to its empty line. Needs `ready`.
  *
  * Throws `invalid-option` for a field that the format cannot carry.
  */

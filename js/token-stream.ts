@@ -2,10 +2,13 @@
 //
 // A ReadableStream without a buffer of its own: each pull is one read. The k-th pull raises the
 // credit to k + lookahead, so that nothing is computed for a reader who does not read. Tokens
-// that arrive ahead of a pull wait here, at most lookahead + 1 of them.
+// that arrive ahead of a pull wait here, at most lookahead + 1 of them. A delivery that holds
+// more than that counts for more.
 
+import { TokenDelivery, aheadOf } from './delivery.js';
+import type { Timers } from './delivery.js';
 import type { Counters } from './protocol.js';
-import type { FinishReason, Stats, Token, TokenIterator, TokenStream } from './types.js';
+import type { Delivery, FinishReason, Stats, Token, TokenIterator, TokenStream } from './types.js';
 
 /** The way to the worker for one generation. */
 export interface StreamLink {
@@ -16,7 +19,9 @@ export interface StreamLink {
 export interface FeedOptions {
   link: StreamLink;
   lookahead: number;
+  delivery?: Delivery | undefined;
   signal: AbortSignal | undefined;
+  timers?: Timers | undefined;
   /** `performance.now()` of the call. */
   calledAtMs: number;
 }
@@ -29,6 +34,7 @@ export class TokenFeed implements UnderlyingDefaultSource<Token> {
   readonly promptIds: Promise<number[]>;
   readonly #link: StreamLink;
   readonly #lookahead: number;
+  readonly #delivery: TokenDelivery | undefined;
   readonly #signal: AbortSignal | undefined;
   readonly #calledAtMs: number;
   readonly #onAbort = (): void => this.#abort();
@@ -52,7 +58,9 @@ export class TokenFeed implements UnderlyingDefaultSource<Token> {
 
   constructor(options: FeedOptions) {
     this.#link = options.link;
-    this.#lookahead = options.lookahead;
+    const { delivery } = options;
+    this.#lookahead = Math.max(options.lookahead, aheadOf(delivery ?? {}));
+    this.#delivery = delivery && this.#deliveryTo(delivery, options.timers);
     this.#signal = options.signal;
     this.#calledAtMs = options.calledAtMs;
     this.stats = new Promise((fulfil) => {
@@ -115,6 +123,7 @@ export class TokenFeed implements UnderlyingDefaultSource<Token> {
     if (token.text !== '') this.#firstTextAtMs ??= token.atMs;
     this.#counters = counters;
     if (this.#settled) return;
+    if (this.#delivery !== undefined) return this.#delivery.push(token);
     this.#buffer.push(token);
     this.#answerPull();
   }
@@ -133,10 +142,35 @@ export class TokenFeed implements UnderlyingDefaultSource<Token> {
     this.#statsFulfilled = true;
     this.#fulfilStats(stats);
     if (end !== 'closed') this.#rejectPromptIds(end.error);
-    this.#end = end;
+    if (this.#settled) return;
+    this.#delivery?.finish();
+    this.#endWith(end);
+  }
+
+  /** The stream ends like this once what is buffered is read; the first end counts. */
+  #endWith(end: End): void {
+    this.#end ??= end;
     if (this.#settled) return;
     if (this.#resume !== undefined) this.#answerPull();
     else if (this.#buffer.length === 0) this.#endStream();
+  }
+
+  #deliveryTo(delivery: Delivery, timers: Timers | undefined): TokenDelivery {
+    const output = {
+      show: (tokens: Token[]): void => {
+        this.#buffer.push(...tokens);
+        this.#answerPull();
+      },
+      blocked: (): void => {
+        this.#endWith('closed');
+        this.#stop();
+      },
+      failed: (error: unknown): void => {
+        this.#endWith({ error });
+        this.#stop();
+      },
+    };
+    return new TokenDelivery(delivery, output, timers);
   }
 
   #abort(): void {
@@ -181,6 +215,7 @@ export class TokenFeed implements UnderlyingDefaultSource<Token> {
   #settle(): void {
     this.#settled = true;
     this.#buffer = [];
+    this.#delivery?.drop();
     this.#signal?.removeEventListener('abort', this.#onAbort);
     this.#resume?.();
     this.#resume = undefined;

@@ -165,9 +165,48 @@ export interface GenerateOptions {
   templateOptions?: TemplateOptions | undefined;
   /** Tokens made ahead of the reader at most. Default 8; 0 makes one per read. */
   lookahead?: number | undefined;
+  /** When tokens that are made reach the reader. Default: one by one and at once. */
+  delivery?: Delivery | undefined;
   /** Aborting rejects pending reads with the signal's reason. */
   signal?: AbortSignal | undefined;
 }
+
+/**
+ * Tokens reach the reader one by one in any delivery; this is about when. With one token every
+ * d ms, `batchTokens: k` makes the first of a batch wait (k − 1)·d, `holdBackTokens: w` each
+ * token w·d. The end waits for nothing. Tokens that wait here are made beyond `lookahead`.
+ */
+export interface Delivery {
+  /** Tokens that come together: 1 or more. Default 1, or with `batchMs` all of that time. */
+  batchTokens?: number | undefined;
+  /** The longest that the first token of a batch waits for the others, ms. */
+  batchMs?: number | undefined;
+  /** Tokens that wait behind the one that comes next. Default 0. */
+  holdBackTokens?: number | undefined;
+  /**
+   * Looks at each window, that is the token that comes next and those held back behind it, and
+   * at the end at all that is left. Tokens that the reader has cannot be taken back.
+   */
+  check?: ((window: DeliveryWindow) => DeliveryVerdict) | undefined;
+  /** Everything together at the end; a check sees all of it. Default `false`. */
+  whole?: boolean | undefined;
+}
+
+export interface DeliveryWindow {
+  /** The tokens' text. */
+  text: string;
+  /** In order; never empty. */
+  tokens: readonly Token[];
+  /** No token follows. */
+  last: boolean;
+}
+
+/**
+ * `release`: it may come. `{ replace }`: this in place of the window's text; its first token
+ * gets the text, the others `''`. `block`: the stream closes here and the generation is
+ * cancelled.
+ */
+export type DeliveryVerdict = 'release' | 'block' | { replace: string };
 
 /** A JSON schema, as far as llguidance knows it; what it does not is refused by name. */
 export type JsonSchema = Record<string, unknown> | boolean;

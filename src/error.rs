@@ -3,7 +3,7 @@
 
 #[cfg(feature = "engine")]
 use crate::session::SessionError;
-use crate::sse::EncodeError;
+use crate::sse::{EncodeError, TooLarge};
 
 /// Any failure of the library.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -16,6 +16,9 @@ pub enum Error {
     /// An event that cannot be written.
     #[error(transparent)]
     Encode(#[from] EncodeError),
+    /// An event of a stream beyond the limit.
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
     /// A choice that this build does not have.
     #[error("option {name:?} is {value:?}; this build has {known}")]
     Choice {
@@ -50,6 +53,7 @@ impl Error {
             #[cfg(feature = "engine")]
             Self::Session(error) => error.code(),
             Self::Encode(_) | Self::Choice { .. } | Self::Kind { .. } => "invalid-option",
+            Self::TooLarge(_) => "server-error",
             Self::NoSuchJob { .. } => "internal",
         }
     }

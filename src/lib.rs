@@ -36,6 +36,7 @@ pub mod quant;
 #[cfg(feature = "engine")]
 pub mod session;
 pub mod sse;
+pub mod stream;
 #[cfg(feature = "engine")]
 pub mod tokenizer;
 #[cfg(target_arch = "wasm32")]

@@ -8,6 +8,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("gguf", &[]),
     ("measure", &[]),
     ("sse", &[]),
+    ("stream", &[]),
     ("openai", &["sse"]),
     ("mock", &["openai", "sse", "stream"]),
     ("tokenizer", &[]),

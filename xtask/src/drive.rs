@@ -52,7 +52,7 @@ impl Common {
     /// Sets up, builds and becomes the script with this task.
     fn run(self, task: Value) -> Result<()> {
         let ready = setup::all()?;
-        build::package(&ready.wasm, build::Kind::Fast)?;
+        build::package(&ready.wasm, build::Kind::Fast, &[build::Module::Engine])?;
         let model = self.model.unwrap_or(ModelSource::File(ready.model));
         let config = json!({
             "chromium": ready.chromium,

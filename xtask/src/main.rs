@@ -18,7 +18,8 @@ Usage: cargo xtask COMMAND [OPTIONS]
 
   setup                 install what building needs; repeat it freely
   build [--fast]        the npm package in pkg/ and the pages in dist/, with sizes;
-                        --fast leaves out link-time optimization and wasm-opt
+                        --fast leaves out link-time optimization and wasm-opt,
+                        --only engine or streaming makes one wasm module anew and no pages
   demo [--port N]       set up, build, then serve the pages and print the address
   test [FILTER]         set up, then run all checks and tests
        --native           no browser tests

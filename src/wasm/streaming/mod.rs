@@ -2,4 +2,4 @@
 
 mod sse;
 
-pub use sse::encode_event;
+pub use sse::{EventParser, ItemKind, encode_event};

@@ -5,7 +5,8 @@ mod pages;
 
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use lexopt::ValueExt;
 
 use crate::wasm::Wasm;
 use crate::{args, paths, process, setup};
@@ -39,6 +40,11 @@ impl Module {
         }
     }
 
+    fn named(name: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|module| module.name() == name);
+        found.with_context(|| format!("there is no module `{name}`"))
+    }
+
     /// The cargo profile, which is also the name of its output folder.
     pub(crate) fn profile(self, kind: Kind) -> &'static str {
         match (self, kind) {
@@ -61,32 +67,37 @@ impl Module {
 /// `cargo xtask build`.
 pub(crate) fn command(mut parser: lexopt::Parser) -> Result<()> {
     let mut kind = Kind::Release;
+    let mut modules = Module::ALL.to_vec();
     while let Some(arg) = parser.next()? {
         match args::long(&arg)?.as_str() {
             "fast" => kind = Kind::Fast,
+            "only" => modules = vec![Module::named(&parser.value()?.string()?)?],
             name => return Err(args::unknown("build", name)),
         }
     }
     let wasm = setup::for_build()?;
-    package(&wasm, kind)?;
+    package(&wasm, kind, &modules)?;
+    if modules.len() < Module::ALL.len() {
+        return Ok(());
+    }
     pages::build()?;
     print_sizes()
 }
 
-/// Makes `pkg/`.
-pub(crate) fn package(wasm: &Wasm, kind: Kind) -> Result<()> {
-    compile(wasm, kind)?;
-    package::make(kind)
+/// Makes `pkg/`, with these modules made anew and the others as they are.
+pub(crate) fn package(wasm: &Wasm, kind: Kind, modules: &[Module]) -> Result<()> {
+    compile(wasm, kind, modules)?;
+    package::make(kind, modules)
 }
 
 /// Makes `pkg/` and `dist/`, fast.
 pub(crate) fn fast(wasm: &Wasm) -> Result<()> {
-    package(wasm, Kind::Fast)?;
+    package(wasm, Kind::Fast, &Module::ALL)?;
     pages::build()
 }
 
-fn compile(wasm: &Wasm, kind: Kind) -> Result<()> {
-    for module in Module::ALL {
+fn compile(wasm: &Wasm, kind: Kind, modules: &[Module]) -> Result<()> {
+    for module in modules {
         let mut cargo = wasm.cargo();
         cargo.args(["build", "--lib", "--package", "tokenbrook"]);
         cargo.args(module.features());

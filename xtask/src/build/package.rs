@@ -26,9 +26,9 @@ const WASM_OPT: [&str; 7] = [
     "--enable-multivalue",
 ];
 
-pub(crate) fn make(kind: Kind) -> Result<()> {
-    for module in Module::ALL {
-        bound(module, kind)?;
+pub(crate) fn make(kind: Kind, modules: &[Module]) -> Result<()> {
+    for module in modules {
+        bound(*module, kind)?;
     }
     face()
 }
