@@ -28,6 +28,31 @@ export function encodeEvent(
   data: string | undefined,
 ): string;
 
+/** See `src/wasm/streaming/mock.rs`. Times are Unix milliseconds. */
+export class MockServer {
+  constructor(scenario: string, instance: string, nowMs: number);
+  request(nowMs: number, method: string, path: string, pairs: string, body: Uint8Array): number;
+  nextMs(): number | undefined;
+  advance(nowMs: number): void;
+  head(connection: number): string | undefined;
+  take(nowMs: number, connection: number): Uint8Array<ArrayBuffer> | boolean | undefined;
+  cancel(nowMs: number, connection: number): void;
+  changed(): Float64Array;
+  wanting(): Float64Array;
+  replyOf(connection: number): number | undefined;
+  isActive(reply: number): boolean;
+  push(nowMs: number, reply: number, text: string): boolean;
+  end(nowMs: number, reply: number, failure: string | undefined): void;
+  trace(reply: number | undefined): string;
+  stats(): string;
+  scenario(): string;
+  kept(): string;
+  restore(nowMs: number, records: string): number;
+  free(): void;
+}
+
+export function simulateLoad(run: string): string;
+
 export default function init(options: {
   module_or_path: Response | ArrayBufferView<ArrayBuffer>;
 }): Promise<unknown>;

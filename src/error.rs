@@ -1,6 +1,7 @@
 //! The crate's error: one enum per stage, wrapped, with the code that the public interface
 //! promises.
 
+use crate::mock::MockError;
 #[cfg(feature = "engine")]
 use crate::session::SessionError;
 use crate::sse::{EncodeError, TooLarge};
@@ -19,6 +20,9 @@ pub enum Error {
     /// An event of a stream beyond the limit.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
+    /// A scenario of the mock server, or a record of it.
+    #[error(transparent)]
+    Mock(#[from] MockError),
     /// A choice that this build does not have.
     #[error("option {name:?} is {value:?}; this build has {known}")]
     Choice {
@@ -52,7 +56,9 @@ impl Error {
         match self {
             #[cfg(feature = "engine")]
             Self::Session(error) => error.code(),
-            Self::Encode(_) | Self::Choice { .. } | Self::Kind { .. } => "invalid-option",
+            Self::Encode(_) | Self::Mock(_) | Self::Choice { .. } | Self::Kind { .. } => {
+                "invalid-option"
+            }
             Self::TooLarge(_) => "server-error",
             Self::NoSuchJob { .. } => "internal",
         }

@@ -187,7 +187,7 @@ fn calls(scenario: &Scenario, number: u64) -> VecDeque<CallDelta> {
         .flat_map(|(index, call)| {
             let characters: Vec<char> = call.arguments.chars().collect();
             let size = characters.len().div_ceil(call.parts.len().max(1)).max(1);
-            let mut parts: Vec<String> = characters.chunks(size).map(String::from_iter).collect();
+            let mut parts: Vec<String> = characters.chunks(size).map(|part| part.iter().collect()).collect();
             if parts.is_empty() {
                 parts.push(String::new());
             }

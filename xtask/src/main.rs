@@ -4,6 +4,7 @@ mod args;
 mod build;
 mod demo;
 mod drive;
+mod mock;
 mod paths;
 mod process;
 mod setup;
@@ -21,6 +22,7 @@ Usage: cargo xtask COMMAND [OPTIONS]
                         --fast leaves out link-time optimization and wasm-opt,
                         --only engine or streaming makes one wasm module anew and no pages
   demo [--port N]       set up, build, then serve the pages and print the address
+  mock [--port N]       the mock server's scenarios over HTTP, for curl -N
   test [FILTER]         set up, then run all checks and tests
        --native           no browser tests
        --browser-only     only the build and the browser tests
@@ -71,6 +73,7 @@ fn run() -> anyhow::Result<ExitCode> {
         "setup" => setup::command(parser)?,
         "build" => build::command(parser)?,
         "demo" => demo::command(parser)?,
+        "mock" => mock::command(parser)?,
         "test" => return test::command(parser),
         "chat" => drive::chat(parser)?,
         "score" => drive::score(parser)?,

@@ -79,13 +79,13 @@ mod tests {
 
     #[test]
     fn a_refusal_says_when_it_would_fit_and_takes_nothing() {
-        let mut bucket = bucket(r#"{"burstTokens":100,"tokensPerSecond":50,"share":0.5}"#);
+        let mut bucket = bucket(r#"{"burstTokens":100,"tokensPerSecond":500,"share":0.5}"#);
         assert_eq!(bucket.take(0.0, 100.0), Ok(()));
-        assert_eq!(bucket.take(0.0, 10.0), Err(400.0));
-        assert_eq!(bucket.take(399.0, 10.0), Err(1.0));
-        assert_eq!(bucket.take(400.0, 10.0), Ok(()));
+        assert_eq!(bucket.take(0.0, 10.0), Err(40.0));
+        assert_eq!(bucket.take(39.0, 10.0), Err(1.0));
+        assert_eq!(bucket.take(40.0, 10.0), Ok(()));
         // More than it ever holds: as long as it takes to be full.
-        assert_eq!(bucket.take(400.0, 500.0), Err(4000.0));
+        assert_eq!(bucket.take(40.0, 500.0), Err(400.0));
     }
 
     #[test]

@@ -165,7 +165,7 @@ impl Admission {
         for pool in &mut self.pools {
             pool.forget();
         }
-        let seats: usize = self.pools.iter().map(Pool::seats).sum();
+        let seats = self.seats();
         #[expect(clippy::cast_precision_loss, reason = "seats are far below 2^53")]
         let seats = seats as f64;
         let refused = |why, retry_after_ms| Verdict::Refused {
@@ -273,9 +273,7 @@ impl Admission {
 
     /// Seats in use and in all, the length of the queue, and KV bytes reserved.
     pub(super) fn usage(&self) -> (usize, usize, usize, u64) {
-        let seats = self.pools.iter().map(Pool::seats);
-        let seats = seats.fold(0, usize::saturating_add);
-        (self.seated.len(), seats, self.waiting(), self.used_bytes)
+        (self.seated.len(), self.seats(), self.waiting(), self.used_bytes)
     }
 
     /// Name of the pool in which `key` has its seat.
@@ -293,8 +291,8 @@ impl Admission {
         }
         let tier = self.pools[pool].tier()?;
         (0..self.pools.len()).find_map(|other| {
-            let replicas = 0..self.pools[other].replicas();
-            replicas.into_iter().find_map(|replica| {
+            let mut replicas = 0..self.pools[other].replicas();
+            replicas.find_map(|replica| {
                 let queue = &mut self.pools[other];
                 queue.take(replica, Some(tier), room)
             })
@@ -337,6 +335,11 @@ impl Admission {
         let bytes = self.waiting_bytes.saturating_add(ask.prompt_bytes);
         self.waiting() < self.waiting_limit
             && self.waiting_limit_bytes.is_none_or(|limit| bytes <= limit)
+    }
+
+    fn seats(&self) -> usize {
+        let seats = self.pools.iter().map(Pool::seats);
+        seats.fold(0, usize::saturating_add)
     }
 
     fn waiting(&self) -> usize {

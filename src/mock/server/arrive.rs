@@ -82,7 +82,7 @@ impl MockServer {
         }
         match self.route(&request, number) {
             Err(error) => self.refuse(connection, &Answer::from(error)),
-            Ok(Routed::Answer(answer)) => self.answer(connection, &answer, false),
+            Ok(Routed::Answer(answer)) => self.answer(connection, &answer),
             Ok(Routed::Reply(wanted)) => self.accept(connection, request, wanted),
         }
     }
@@ -232,7 +232,8 @@ impl MockServer {
             self.refuse(connection, &answer);
             return;
         }
-        match self.admission.ask(self.now_ms, self.ask(&job)) {
+        let ask = self.ask(&job);
+        match self.admission.ask(self.now_ms, ask) {
             Verdict::Refused {
                 why,
                 retry_after_ms,
@@ -421,12 +422,12 @@ impl MockServer {
             self.trace.add(self.now_ms, open.number, what);
         }
         self.stats.refused += 1;
-        self.answer(connection, answer, false);
+        self.answer(connection, answer);
     }
 
     /// Answers at once; only the way back takes time.
-    fn answer(&mut self, connection: u64, answer: &Answer, faulty: bool) {
-        let path = hop::path(&self.scenario, faulty, false);
+    fn answer(&mut self, connection: u64, answer: &Answer) {
+        let path = hop::path(&self.scenario, false, false);
         let Some(open) = self.connections.get_mut(&connection) else {
             return;
         };
@@ -460,7 +461,7 @@ impl MockServer {
             headers: Vec::new(),
             body: String::new(),
         };
-        self.answer(connection, &answer, false);
+        self.answer(connection, &answer);
     }
 
     /// The generator fails before its body has begun: a status instead of the body.
@@ -468,7 +469,7 @@ impl MockServer {
         if let Some(open) = self.connections.get_mut(&connection) {
             open.job = None;
         }
-        self.answer(connection, &Answer::error(500, code, message), false);
+        self.answer(connection, &Answer::error(500, code, message));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::job::Phase;
 use super::{Action, MockServer};
+use crate::mock::feed::Feed;
 use crate::mock::hop::Item;
 use crate::mock::scenario::{Omission, Pace, RoleChunk};
 use crate::mock::source::{Next, Source, Token};
@@ -166,46 +167,43 @@ impl MockServer {
         job.made += 1;
         job.produced += 1;
         self.stats.produced += 1;
-        let group = job.feed.push(self.now_ms, token);
+        let groups = job.feed.push(self.now_ms, token);
         let deadline_ms = job.feed.deadline_ms();
         self.trace.add(self.now_ms, key, What::Token { index });
-        if !group.is_empty() {
-            self.deliver(key, &group);
-        } else if let Some(at_ms) = deadline_ms {
+        if let Some(at_ms) = deadline_ms {
             self.plan(at_ms, Action::Window(key));
         }
+        self.deliver(key, &groups);
     }
 
     pub(super) fn window_due(&mut self, key: u64) {
         let Some(job) = self.jobs.get_mut(&key) else {
             return;
         };
-        let group = job.feed.due(self.now_ms);
-        if !group.is_empty() {
-            self.deliver(key, &group);
-        }
+        let groups = job.feed.due(self.now_ms);
+        self.deliver(key, &groups);
     }
 
-    fn deliver(&mut self, key: u64, group: &[Token]) {
+    fn deliver(&mut self, key: u64, groups: &[Vec<Token>]) {
         let role = self.scenario.faults.role_chunk;
-        let Some(job) = self.jobs.get_mut(&key) else {
-            return;
-        };
-        if !std::mem::replace(&mut job.begun, true) && role != RoleChunk::Never {
-            job.body.begin();
+        for group in groups {
+            let Some(job) = self.jobs.get_mut(&key) else {
+                return;
+            };
+            if !std::mem::replace(&mut job.begun, true) && role != RoleChunk::Never {
+                job.body.begin();
+            }
+            job.body.tokens(group);
+            self.flush(key, group.len() as u64);
         }
-        job.body.tokens(group);
-        self.flush(key, group.len() as u64);
     }
 
     fn finish_choice(&mut self, key: u64) {
         let Some(job) = self.jobs.get_mut(&key) else {
             return;
         };
-        let rest = job.feed.finish();
-        if !rest.is_empty() {
-            self.deliver(key, &rest);
-        }
+        let rest = job.feed.finish(self.now_ms);
+        self.deliver(key, &rest);
         let omit = self.scenario.faults.omit;
         let role = self.scenario.faults.role_chunk;
         let Some(job) = self.jobs.get_mut(&key) else {
@@ -236,6 +234,7 @@ impl MockServer {
             job.begun = false;
             job.made = 0;
             job.source = Source::new(&self.scenario, key, &job.prompt);
+            job.feed = Feed::new(&self.scenario.delivery);
             self.flush(key, 0);
             self.plan_token(key);
         } else {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::job::Phase;
+use super::job::{Job, Phase};
 use super::{Action, MockServer, Request};
 use crate::mock::admission::Verdict;
 use crate::mock::error::MockError;
@@ -150,26 +150,22 @@ impl MockServer {
         if self.reply_named(&kept.reply).is_some() {
             return Ok(());
         }
-        let Some(wanted) = self.wanted(&kept.request, kept.number) else {
-            return refuse("its request starts no reply");
-        };
-        let key = kept.number;
+        let (key, arrived_ms) = (kept.number, kept.arrived_ms);
         if self.jobs.contains_key(&key) {
             return refuse("another reply has its number");
         }
-        let mut job = self.job(key, kept.request, wanted, kept.tier);
-        if job.kept.is_none() {
-            return refuse("its body has no events");
-        }
-        job.reply = kept.reply;
+        let Some(job) = self.as_it_was(kept) else {
+            return refuse("its request starts no reply that is kept");
+        };
         self.next_number = self.next_number.max(key.saturating_add(1));
-        let verdict = self.admission.ask(self.now_ms, self.ask(&job));
+        let ask = self.ask(&job);
+        let verdict = self.admission.ask(self.now_ms, ask);
         if verdict != Verdict::Seated {
             self.admission.leave(self.now_ms, key, 0.0);
             return refuse("there is no seat");
         }
         self.jobs.insert(key, job);
-        self.replay(key, kept.arrived_ms);
+        self.replay(key, arrived_ms);
         let Some(job) = self.jobs.get_mut(&key) else {
             return refuse("its time is over");
         };
@@ -178,6 +174,19 @@ impl MockServer {
         let at_ms = self.now_ms + resume.grace_ms.get();
         self.plan(at_ms, Action::Grace { job: key, epoch });
         Ok(())
+    }
+
+    /// The generator as it was when its request came in, to the byte.
+    fn as_it_was(&mut self, kept: Kept) -> Option<Job> {
+        let now_ms = std::mem::replace(&mut self.now_ms, kept.arrived_ms);
+        let instance = std::mem::replace(&mut self.instance, kept.instance);
+        let wanted = self.wanted(&kept.request, kept.number);
+        let job = wanted.map(|wanted| self.job(kept.number, kept.request, wanted, kept.tier));
+        self.now_ms = now_ms;
+        self.instance = instance;
+        let job = job.filter(|job| job.kept.is_some());
+        // The name that it has now: the one it wished for may have been taken then.
+        job.filter(|job| job.reply == kept.reply)
     }
 
     /// Lets a reply happen from `arrived_ms` to now.

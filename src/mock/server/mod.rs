@@ -239,6 +239,7 @@ impl MockServer {
                 return Taken::Nothing;
             };
             self.connections.remove(&connection);
+            self.changed.remove(&connection);
             return match end {
                 End::Closed => Taken::End,
                 End::Reset => Taken::Reset,
@@ -265,6 +266,7 @@ impl MockServer {
     pub fn cancel(&mut self, now_ms: f64, connection: u64) {
         self.advance(now_ms);
         if let Some(open) = self.connections.remove(&connection) {
+            self.changed.remove(&connection);
             self.trace.add(self.now_ms, open.number, What::Left);
             if let Some(job) = open.job {
                 self.reader_gone(job, connection);
@@ -291,6 +293,12 @@ impl MockServer {
     #[must_use]
     pub fn reply_of(&self, connection: u64) -> Option<u64> {
         self.connections.get(&connection)?.job
+    }
+
+    /// Whether a reply is still being made.
+    #[must_use]
+    pub fn is_active(&self, reply: u64) -> bool {
+        self.is_writing(reply)
     }
 
     /// Hands in a token from outside. False where the reply wants none any more.

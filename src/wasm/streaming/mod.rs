@@ -1,5 +1,7 @@
 //! The exports of the small module, one file for each face of the npm package.
 
+mod mock;
 mod sse;
 
+pub use mock::{MockServer, simulate_load};
 pub use sse::{EventParser, ItemKind, encode_event};

@@ -92,8 +92,8 @@ fn a_full_server_answers_429_and_free_waits_behind_paid() {
     assert_eq!(status, [200, 200, 200, 200, 429, 429]);
     assert_eq!(seen[4].header("retry-after"), Some("3"));
     assert!(seen[4].text().contains("\"type\":\"rate_limit_error\""));
-    // Both seats are free at 180: the paid one takes the first, the free one what is shared.
-    assert_eq!(starts(&seen[..4]), [10.0, 10.0, 190.0, 190.0]);
+    // The shared seat, free at 180, goes to the paid one; the own one to no free one.
+    assert_eq!(starts(&seen[..4]), [10.0, 10.0, 370.0, 190.0]);
     let pools: Vec<_> = server
         .trace()
         .filter_map(|event| match &event.what {

@@ -88,7 +88,7 @@ impl Seen {
     }
 }
 
-/// Runs the server until nothing is left to happen, or `until_ms`; all readers take at once.
+/// Runs the server until all bodies are at their end, or `until_ms`; all readers take at once.
 pub(super) fn run(server: &mut MockServer, connections: &[u64], until_ms: f64) -> Vec<Seen> {
     let mut seen: Vec<Seen> = connections
         .iter()
@@ -101,6 +101,9 @@ pub(super) fn run(server: &mut MockServer, connections: &[u64], until_ms: f64) -
     loop {
         for (connection, seen) in connections.iter().zip(&mut seen).filter(|(_, s)| s.is_open) {
             read(server, *connection, now_ms, seen);
+        }
+        if seen.iter().all(|seen| !seen.is_open) {
+            return seen;
         }
         match server.next_ms() {
             Some(at_ms) if at_ms <= until_ms => now_ms = now_ms.max(at_ms),
@@ -140,6 +143,7 @@ pub(super) fn play(json: &str, request: Request) -> Seen {
     let mut server = server(json);
     let connection = server.request(0.0, request);
     let seen = run(&mut server, &[connection], 1e9).remove(0);
+    server.advance(1e9);
     assert_eq!(server.next_ms(), None, "nothing is left to happen");
     assert!(server.jobs.is_empty() || server.scenario.resume.is_some());
     seen

@@ -1,0 +1,212 @@
+// The entry `tokenbrook/mock-service-worker`: a worker file that is ready to be registered, and
+// `handle` for a page's own worker. Streams are made in the worker's own thread, so that a page
+// that is busy distorts no time.
+
+import { incoming, MockHost } from './mock-host.js';
+import type { KeptReplies } from './mock-host.js';
+import { asTokenbrookError } from './errors.js';
+import { whenReady } from './ready.js';
+import type { Scenario } from './scenario.js';
+import type { Answer, Ask, Told } from './mock-protocol.js';
+
+/** The part of a service worker's global scope that is used here; the DOM library has none. */
+interface WorkerScope {
+  readonly registration: { readonly scope: string; readonly active: unknown };
+  readonly clients: {
+    claim(): Promise<void>;
+    matchAll(options: { includeUncontrolled: boolean }): Promise<readonly Receiver[]>;
+  };
+  readonly location: { readonly href: string };
+  skipWaiting(): Promise<void>;
+  addEventListener(type: string, listener: (event: never) => void): void;
+}
+
+interface Receiver {
+  postMessage(message: unknown): void;
+}
+
+/** A service worker's event of type `fetch`, as far as it is used. */
+export interface FetchEventLike {
+  readonly request: Request;
+  respondWith(response: Response | Promise<Response>): void;
+  waitUntil(promise: Promise<unknown>): void;
+}
+
+interface MessageEventLike {
+  readonly data: unknown;
+  readonly ports: readonly MessagePort[];
+  waitUntil(promise: Promise<unknown>): void;
+}
+
+/** Where the scenario and kept replies outlive the worker. */
+const STORE = 'tokenbrook-mock';
+
+/** How long a ping keeps the worker awake beyond its own event. */
+const WAKE_MS = 50;
+
+const host = new MockHost({}, undefined);
+let restored: Promise<void> | undefined;
+/** What was last written to the store. */
+let stored = '';
+let told = 0;
+
+function scope(): WorkerScope {
+  return globalThis as unknown as WorkerScope;
+}
+
+/**
+ * Answers a request for `/v1/*` or `/lab/*` below the worker's scope; false for all else, which
+ * is the page's own business. To be called within a listener of `fetch`, before any `await`.
+ */
+export function handle(event: FetchEventLike): boolean {
+  const { request } = event;
+  if (!isOurs(new URL(request.url))) return false;
+  const answered = answer(request);
+  event.respondWith(answered);
+  event.waitUntil(answered.then(remember, () => undefined));
+  return true;
+}
+
+/**
+ * Answers a page that has registered this worker through `register`; false for messages of
+ * others. To be called within a listener of `message`.
+ */
+export function handleMessage(event: MessageEventLike): boolean {
+  const ask = event.data as Ask | null | undefined;
+  if (typeof ask !== 'object' || ask === null || typeof ask.tokenbrook !== 'string') return false;
+  const [port] = event.ports;
+  event.waitUntil(
+    obey(ask).then(
+      (value) => port?.postMessage({ value } satisfies Answer),
+      (error: unknown) => {
+        const { code, message } = asTokenbrookError(error);
+        port?.postMessage({ error: { code, message } } satisfies Answer);
+      },
+    ),
+  );
+  return true;
+}
+
+function isOurs(url: URL): boolean {
+  const own = new URL(scope().registration.scope);
+  if (url.origin !== own.origin || !url.pathname.startsWith(own.pathname)) return false;
+  const path = url.pathname.slice(own.pathname.length);
+  return path.startsWith('v1/') || path.startsWith('lab/');
+}
+
+async function answer(request: Request): Promise<Response> {
+  // Its signal does not fire when the reader leaves: the body's `cancel` does.
+  const [whole] = await Promise.all([incoming(request), restore()]);
+  const response = await host.respond(whole);
+  if (response.body === null) return response;
+  await tell();
+  const { status, headers } = response;
+  return new Response(watched(response.body), { status, headers });
+}
+
+/** The body; pages are told when it is over. */
+function watched(body: ReadableStream<Uint8Array<ArrayBuffer>>): ReadableStream {
+  const reader = body.getReader();
+  return new ReadableStream<Uint8Array<ArrayBuffer>>(
+    {
+      async pull(controller) {
+        const { done, value } = await reader.read();
+        if (!done) return controller.enqueue(value);
+        controller.close();
+        void tell();
+      },
+      async cancel(reason) {
+        await reader.cancel(reason);
+        void tell();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/** Tells all pages how many streams are open, if that has changed. */
+async function tell(): Promise<void> {
+  const { open } = host;
+  if (open === told) return;
+  told = open;
+  const message: Told = { tokenbrook: 'open', open };
+  const pages = await scope().clients.matchAll({ includeUncontrolled: true });
+  for (const page of pages) page.postMessage(message);
+}
+
+async function obey(ask: Ask): Promise<unknown> {
+  switch (ask.tokenbrook) {
+    case 'ping':
+      return new Promise((awake) => setTimeout(awake, WAKE_MS));
+    case 'claim':
+      return scope().clients.claim();
+    case 'skip-waiting':
+      return scope().skipWaiting();
+    case 'open':
+      return host.open;
+    case 'trace':
+      await restore();
+      return host.trace(ask.reply);
+    case 'stats':
+      await restore();
+      return host.stats();
+    case 'play':
+      await restore();
+      return play(ask.scenario);
+  }
+}
+
+async function play(scenario: Scenario): Promise<void> {
+  host.scenario = scenario;
+  // Refuses what it cannot play before it is kept.
+  host.stats();
+  const store = await caches.open(STORE);
+  await store.put(place('scenario'), Response.json(scenario));
+}
+
+/** After a restart: the scenario that was played, and replies that are kept. */
+function restore(): Promise<void> {
+  restored ??= load().catch(() => undefined);
+  return restored;
+}
+
+async function load(): Promise<void> {
+  const [, store] = await Promise.all([whenReady(), caches.open(STORE)]);
+  const scenario = await store.match(place('scenario'));
+  if (scenario !== undefined) host.scenario = (await scenario.json()) as Scenario;
+  const kept = await store.match(place('kept'));
+  if (kept !== undefined) host.restore((await kept.json()) as KeptReplies[]);
+}
+
+/** Kept replies are written down when they begin: the seed makes their events again. */
+async function remember(): Promise<void> {
+  const kept = JSON.stringify(host.kept());
+  if (kept === stored || (stored === '' && kept === '[]')) return;
+  stored = kept;
+  const store = await caches.open(STORE);
+  await store.put(place('kept'), new Response(kept));
+}
+
+/** A place of its own for each scope, below which nothing is served. */
+function place(name: string): string {
+  return new URL(`.tokenbrook-mock/${name}`, scope().registration.scope).href;
+}
+
+/** Whether this file itself is the worker, and not a part of a page's own. */
+function isMain(): boolean {
+  const { location, registration } = scope();
+  return registration !== undefined && location?.href.split(/[?#]/)[0] === import.meta.url.split(/[?#]/)[0];
+}
+
+if (isMain()) {
+  const self = scope();
+  self.addEventListener('install', (event: { waitUntil(promise: Promise<unknown>): void }) => {
+    // A first version need not wait; a new one would break the streams of the old one.
+    if (self.registration.active === null) event.waitUntil(self.skipWaiting());
+  });
+  self.addEventListener('activate', (event: { waitUntil(promise: Promise<unknown>): void }) => {
+    event.waitUntil(self.clients.claim());
+  });
+  self.addEventListener('fetch', (event: FetchEventLike) => void handle(event));
+  self.addEventListener('message', (event: MessageEventLike) => void handleMessage(event));
+}
