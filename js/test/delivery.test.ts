@@ -124,6 +124,24 @@ test('a replacement takes the place of the window', () => {
   expect(checked({ holdBackTokens: 2, check }, texts)).toBe('my sk-1 is.');
 });
 
+test('a replacement changes only the tokens that differ', () => {
+  for (const [replace, expected] of [
+    ['abcd', ['a', 'b', 'c', 'd']],
+    ['aXd', ['a', 'X', '', 'd']],
+    ['Xd', ['X', '', '', 'd']],
+    ['abX', ['a', 'b', 'X', '']],
+    ['', ['', '', '', '']],
+    ['abcdX', ['a', 'b', 'c', 'dX']],
+    ['abXcd', ['a', 'bX', 'c', 'd']],
+    ['Xabcd', ['Xa', 'b', 'c', 'd']],
+    ['X', ['X', '', '', '']],
+  ] as const) {
+    const options: Delivery = { whole: true, check: () => ({ replace }) };
+    const { shown } = deliver(options, [1, 2, 3, 4], 5, ['a', 'b', 'c', 'd']);
+    expect(shown.map(({ token }) => token.text)).toEqual(expected);
+  }
+});
+
 test('a block shows nothing of its window, and all that was let through before', () => {
   const check: Delivery['check'] = ({ text }) => (text.includes('bad') ? 'block' : 'release');
   const texts = ['a', 'b', 'bad', 'c', 'd'];

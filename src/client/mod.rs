@@ -20,4 +20,4 @@ pub use backoff::{Backoff, retry_after_ms};
 pub use breaker::{Breaker, BreakerLimits};
 pub use ladder::{Action, Call, Failure, Ladder, Rung};
 pub use meters::{Alert, Limits, Meters, Sample, Summary};
-pub use reply::{Heard, Reply};
+pub use reply::{Heard, Reply, Usage};
