@@ -2,21 +2,9 @@
 // where checks are called. Both are tested by tests/data/delivery.json.
 
 import { invalidOption } from './errors.js';
+import { TIMERS } from './timers.js';
+import type { Timers } from './timers.js';
 import type { Delivery, DeliveryVerdict, Token } from './types.js';
-
-/** Time, and a call at a later time; the result takes it back. */
-export interface Timers {
-  nowMs(): number;
-  at(ms: number, call: () => void): () => void;
-}
-
-export const TIMERS: Timers = {
-  nowMs: () => performance.now(),
-  at: (ms, call) => {
-    const timer = setTimeout(call, Math.max(0, ms - performance.now()));
-    return () => clearTimeout(timer);
-  },
-};
 
 export interface DeliveryOutput {
   /** Show these now. */

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from '@playwright/test';
 
 import { TokenDelivery } from '../delivery.js';
-import type { Timers } from '../delivery.js';
 import { TokenbrookError } from '../errors.js';
+import type { Timers } from '../timers.js';
 import { TokenFeed, createTokenStream } from '../token-stream.js';
 import type { Delivery, DeliveryVerdict, Stats, Token, TokenStream } from '../types.js';
 

@@ -61,7 +61,10 @@ fn http_date_ms(value: &str) -> Option<f64> {
     let month = parts.next().filter(|month| month.len() == 3)?;
     let month = MONTHS.find(month).filter(|at| at % 3 == 0)? / 3;
     let year: i32 = parts.next()?.parse().ok()?;
-    let mut time = parts.next()?.split(':').map(|part| part.parse::<u32>().ok());
+    let mut time = parts
+        .next()?
+        .split(':')
+        .map(|part| part.parse::<u32>().ok());
     let (hour, minute, second) = (time.next()??, time.next()??, time.next()??);
     if parts.next()? != "GMT" || !(1..=31).contains(&day) || hour > 23 || minute > 59 {
         return None;

@@ -33,7 +33,9 @@ impl Default for BreakerLimits {
 enum State {
     Closed,
     /// Until then nobody is let through.
-    Open { until_ms: f64 },
+    Open {
+        until_ms: f64,
+    },
     /// One call is on its way to find out.
     Trying,
 }

@@ -60,6 +60,7 @@ pub struct Call {
     /// Tries on this rung.
     tried: u32,
     rung_began_ms: f64,
+    try_began_ms: f64,
     /// Asking twice does nothing that asking once does not.
     repeatable: bool,
 }
@@ -89,6 +90,7 @@ impl Ladder {
             rung: 0,
             tried: 0,
             rung_began_ms: now_ms,
+            try_began_ms: now_ms,
             repeatable,
         };
         let action = self.enter(&mut call, 0, now_ms);
@@ -125,6 +127,7 @@ impl Ladder {
             let in_time = left_ms.is_none_or(|left_ms| left_ms > 0.0);
             if in_time && breaker.admit(now_ms + wait_ms) {
                 call.tried += 1;
+                call.try_began_ms = now_ms + wait_ms;
                 return Action::Try {
                     rung: call.rung,
                     wait_ms,
@@ -135,11 +138,14 @@ impl Ladder {
         self.enter(call, call.rung + 1, now_ms)
     }
 
-    /// The call has its first text, after that time on this rung.
-    pub fn answered(&mut self, call: &Call, now_ms: f64) {
+    /// The call has its first text; gives how long after its try began, which leaves out
+    /// failed tries and waits: those have meters of their own.
+    pub fn answered(&mut self, call: &Call, now_ms: f64) -> f64 {
+        let first_text_ms = now_ms - call.try_began_ms;
         if let Some((_, breaker)) = self.rungs.get_mut(call.rung) {
-            breaker.record(now_ms, Some(now_ms - call.rung_began_ms));
+            breaker.record(now_ms, Some(first_text_ms));
         }
+        first_text_ms
     }
 
     /// Nobody wants the answer any more.
@@ -160,7 +166,8 @@ impl Ladder {
     fn enter(&mut self, call: &mut Call, from: usize, now_ms: f64) -> Action {
         for (at, (rung, breaker)) in self.rungs.iter_mut().enumerate().skip(from) {
             if breaker.admit(now_ms) {
-                (call.rung, call.tried, call.rung_began_ms) = (at, 1, now_ms);
+                (call.rung, call.tried) = (at, 1);
+                (call.rung_began_ms, call.try_began_ms) = (now_ms, now_ms);
                 return Action::Try {
                     rung: at,
                     wait_ms: 0.0,

@@ -10,12 +10,12 @@
 
 use std::collections::VecDeque;
 
-/// One finished call.
+/// One try of a call that is over.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// The rung that answered or failed, from 0.
     pub rung: usize,
-    /// From the call to its first text, in milliseconds; nothing for a failure.
+    /// From the try's begin to its first text, in milliseconds; nothing for a failure.
     pub first_text_ms: Option<f64>,
     /// Tokens of the prompt.
     pub prompt_tokens: f64,
@@ -119,7 +119,10 @@ impl Meters {
         let answered: Vec<&Sample> = (self.calls.iter())
             .filter(|call| call.first_text_ms.is_some())
             .collect();
-        let mut times: Vec<f64> = answered.iter().filter_map(|call| call.first_text_ms).collect();
+        let mut times: Vec<f64> = answered
+            .iter()
+            .filter_map(|call| call.first_text_ms)
+            .collect();
         let rungs = answered.iter().map(|call| call.rung + 1).max().unwrap_or(0);
         let of_rung = |rung: usize| answered.iter().filter(|call| call.rung == rung).count();
         let prompt: f64 = answered.iter().map(|call| call.prompt_tokens).sum();
@@ -152,12 +155,21 @@ impl Meters {
         let fallback = now.rung_shares.first().map(|first| 1.0 - first);
         let mean_spend = (now.calls > 0).then(|| now.spend / now.calls as f64);
         let all = [
-            (Alert::ErrorShare, enough && above(now.error_share, limits.error_share)),
+            (
+                Alert::ErrorShare,
+                enough && above(now.error_share, limits.error_share),
+            ),
             (Alert::P95, enough && above(now.p95_ms, limits.p95_ms)),
             (Alert::EvalShare, below(now.eval_share, limits.eval_share)),
-            (Alert::CachedShare, enough && below(now.cached_share, limits.cached_share)),
+            (
+                Alert::CachedShare,
+                enough && below(now.cached_share, limits.cached_share),
+            ),
             (Alert::Spend, enough && above(mean_spend, limits.spend)),
-            (Alert::FallbackShare, enough && above(fallback, limits.fallback_share)),
+            (
+                Alert::FallbackShare,
+                enough && above(fallback, limits.fallback_share),
+            ),
         ];
         let tripped = all.into_iter().filter(|(_, is_tripped)| *is_tripped);
         tripped.map(|(alert, _)| alert).collect()

@@ -38,9 +38,10 @@ pub struct Usage {
 pub struct Reply {
     seen: HashSet<Rc<str>>,
     last_id: Option<Rc<str>>,
-    /// Events since the last one that had an id of its own.
-    since_id: usize,
-    /// Of those, how many a new connection tells again.
+    /// The last id that was new, and the events without an id of their own after it.
+    newest: Option<Rc<str>>,
+    since_newest: usize,
+    /// Events without an id that a new connection tells again.
     again: usize,
     done: bool,
     failed: bool,
@@ -60,18 +61,23 @@ impl Reply {
         };
         if is_own {
             self.last_id = Some(Rc::clone(id));
-            self.since_id = 0;
             // An empty id is a reset, not a name.
             if !id.is_empty() && !self.seen.insert(Rc::clone(id)) {
+                let is_newest = self.newest.as_ref() == Some(id);
+                self.again = if is_newest {
+                    self.since_newest
+                } else {
+                    usize::MAX
+                };
                 return Heard::Again;
             }
-            self.again = 0;
+            self.newest = Some(Rc::clone(id));
+            (self.since_newest, self.again) = (0, 0);
         } else if self.again > 0 {
             self.again -= 1;
-            self.since_id += 1;
             return Heard::Again;
         } else {
-            self.since_id += 1;
+            self.since_newest += 1;
         }
         let heard = self.read(event, data);
         match &heard {
@@ -83,16 +89,21 @@ impl Reply {
         heard
     }
 
+    /// The stream's last id, for an event that has none of its own.
+    #[must_use]
+    pub fn last_id(&self) -> Rc<str> {
+        self.last_id.clone().unwrap_or_else(|| Rc::from(""))
+    }
+
     /// The connection ended. Gives what a new one sends as `Last-Event-ID`, if the server has
     /// given ids and the reply is not over.
     pub fn reconnect(&mut self) -> Option<String> {
-        let last = self.last_id.as_ref().filter(|id| !id.is_empty())?;
+        let newest = self.newest.as_ref().filter(|id| !id.is_empty())?;
         if self.is_complete() || self.failed {
             return None;
         }
-        self.again = self.since_id;
-        self.since_id = 0;
-        Some(last.to_string())
+        self.again = self.since_newest;
+        Some(newest.to_string())
     }
 
     /// Whether the terminal marker has come, or a finish reason, which some servers end with.
@@ -101,7 +112,7 @@ impl Reply {
         !self.failed && (self.done || self.finish_reason.is_some())
     }
 
-    /// Whether there was text.
+    /// Whether there was text, or a part of a tool call.
     #[must_use]
     pub fn has_text(&self) -> bool {
         self.has_text
@@ -158,10 +169,19 @@ impl Reply {
         }
         self.count(&chunk);
         let mut text = chunk.as_str().unwrap_or_default().to_owned();
-        for choice in chunk.get("choices").and_then(Value::as_array).into_iter().flatten() {
+        for choice in chunk
+            .get("choices")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
                 self.finish_reason = Some(reason.to_owned());
             }
+            let calls = choice
+                .pointer("/delta/tool_calls")
+                .and_then(Value::as_array);
+            self.has_text |= calls.is_some_and(|calls| !calls.is_empty());
             let index = choice.get("index").and_then(Value::as_u64).unwrap_or(0);
             if index == 0 {
                 text.push_str(text_of(choice));
@@ -191,6 +211,8 @@ impl Reply {
 /// The text of a choice in each of its shapes.
 fn text_of(choice: &Value) -> &str {
     let shapes = ["/delta/content", "/message/content", "/text"];
-    let mut texts = shapes.iter().filter_map(|path| choice.pointer(path)?.as_str());
+    let mut texts = shapes
+        .iter()
+        .filter_map(|path| choice.pointer(path)?.as_str());
     texts.next().unwrap_or_default()
 }

@@ -1,5 +1,7 @@
 //! The exports of the small module, one file for each face of the npm package.
 
+mod client;
 mod sse;
 
+pub use client::{ClientCall, ClientCore};
 pub use sse::{EventParser, ItemKind, encode_event};
