@@ -2,21 +2,9 @@
 // where checks are called. Both are tested by tests/data/delivery.json.
 
 import { invalidOption } from './errors.js';
+import { TIMERS } from './timers.js';
+import type { Timers } from './timers.js';
 import type { Delivery, DeliveryVerdict, Token } from './types.js';
-
-/** Time, and a call at a later time; the result takes it back. */
-export interface Timers {
-  nowMs(): number;
-  at(ms: number, call: () => void): () => void;
-}
-
-export const TIMERS: Timers = {
-  nowMs: () => performance.now(),
-  at: (ms, call) => {
-    const timer = setTimeout(call, Math.max(0, ms - performance.now()));
-    return () => clearTimeout(timer);
-  },
-};
 
 export interface DeliveryOutput {
   /** Show these now. */
@@ -136,8 +124,7 @@ export class TokenDelivery {
     if (typeof verdict !== 'object' || typeof verdict?.replace !== 'string') {
       throw invalidOption('delivery.check', "a function that gives 'release', { replace } or 'block'");
     }
-    const { replace } = verdict;
-    this.#held = this.#held.map((token, i) => ({ ...token, text: i === 0 ? replace : '' }));
+    this.#held = replaced(this.#held, verdict.replace);
     return true;
   }
 
@@ -147,4 +134,31 @@ export class TokenDelivery {
     this.#closed = true;
     this.#showBatch();
   }
+}
+
+/**
+ * These tokens with this text: those at the start and at the end whose text stays keep it, the
+ * first of the others gets what is new.
+ */
+function replaced(tokens: readonly Token[], text: string): Token[] {
+  let [rest, front, back] = [text, 0, tokens.length];
+  const textAt = (at: number): string => tokens[at]?.text ?? '';
+  while (front < back && rest.startsWith(textAt(front))) {
+    rest = rest.slice(textAt(front).length);
+    front += 1;
+  }
+  while (front < back && rest.endsWith(textAt(back - 1))) {
+    rest = rest.slice(0, rest.length - textAt(back - 1).length);
+    back -= 1;
+  }
+  // An insertion goes to the token before it.
+  const isInsertion = front === back;
+  const place = isInsertion ? Math.max(0, front - 1) : front;
+  return tokens.map((token, i) => {
+    if (i === place) {
+      const own = isInsertion ? token.text : '';
+      return { ...token, text: front === 0 ? rest + own : own + rest };
+    }
+    return i > front && i < back ? { ...token, text: '' } : token;
+  });
 }

@@ -101,6 +101,11 @@ export class EventStreamParser {
   }
 }
 
+export interface EventWithId {
+  event: ServerSentEvent;
+  ownId: string | undefined;
+}
+
 /** The module's parser with plain values around it. */
 export class EventReader {
   readonly parser: EventParser;
@@ -124,9 +129,16 @@ export class EventReader {
   }
 
   event(): ServerSentEvent {
+    return this.eventWithId().event;
+  }
+
+  /** The event, and its id if it has one of its own. */
+  eventWithId(): EventWithId {
     const { parser } = this;
-    this.#id = parser.takeId() ?? this.#id;
-    return { event: parser.takeEvent() ?? 'message', data: parser.takeData(), id: this.#id };
+    const ownId = parser.takeId();
+    this.#id = ownId ?? this.#id;
+    const event = parser.takeEvent() ?? 'message';
+    return { event: { event, data: parser.takeData(), id: this.#id }, ownId };
   }
 
   end(): void {

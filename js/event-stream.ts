@@ -7,8 +7,8 @@ import { EVENT, EventReader, NOTHING, checkBytes, checkLimits } from './event-pa
 import type { Bytes, ParserLimits, ServerSentEvent } from './event-parser.js';
 import { ready } from './ready.js';
 
-export interface EventStreamPair {
-  readable: ReadableStream<ServerSentEvent>;
+export interface EventStreamPair<E = ServerSentEvent> {
+  readable: ReadableStream<E>;
   writable: WritableStream<Bytes>;
 }
 
@@ -20,8 +20,16 @@ export interface EventStreamPair {
  * `invalid-option`.
  */
 export function eventStream(limits: ParserLimits = {}): EventStreamPair {
+  return eventStreamOf(limits, (reader) => reader.event());
+}
+
+/** The same with what `take` makes of each event. */
+export function eventStreamOf<E>(
+  limits: ParserLimits,
+  take: (reader: EventReader) => E,
+): EventStreamPair<E> {
   checkLimits(limits.maxBufferBytes);
-  const pair = new Pair(limits);
+  const pair = new Pair(limits, take);
   return {
     readable: new ReadableStream(pair.source, { highWaterMark: 0 }),
     writable: new WritableStream(pair.sink, { highWaterMark: 1 }),
@@ -31,10 +39,11 @@ export function eventStream(limits: ParserLimits = {}): EventStreamPair {
 /** Waiting ends with a call of it. */
 type Resume = () => void;
 
-class Pair {
+class Pair<E> {
   readonly #limits: ParserLimits;
+  readonly #take: (reader: EventReader) => E;
   #reader: EventReader | undefined;
-  #readable!: ReadableStreamDefaultController<ServerSentEvent>;
+  #readable!: ReadableStreamDefaultController<E>;
   #writable!: WritableStreamDefaultController;
   /** A pull that waits for an event. */
   #pulled: Resume | undefined;
@@ -42,11 +51,12 @@ class Pair {
   #parsed: { resolve: Resume; reject: (reason: unknown) => void } | undefined;
   #over = false;
 
-  constructor(limits: ParserLimits) {
+  constructor(limits: ParserLimits, take: (reader: EventReader) => E) {
     this.#limits = limits;
+    this.#take = take;
   }
 
-  readonly source: UnderlyingDefaultSource<ServerSentEvent> = {
+  readonly source: UnderlyingDefaultSource<E> = {
     start: (controller) => {
       this.#readable = controller;
     },
@@ -108,7 +118,7 @@ class Pair {
       }
       if (kind === NOTHING) break;
       if (kind !== EVENT) continue;
-      this.#readable.enqueue(reader.event());
+      this.#readable.enqueue(this.#take(reader));
       this.#pulled();
       this.#pulled = undefined;
     }

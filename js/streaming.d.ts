@@ -53,6 +53,59 @@ export class MockServer {
 
 export function simulateLoad(run: string): string;
 
+/** What a call does next; see `src/client/ladder.rs`. */
+export type Next =
+  | { kind: 'Try'; rung: number; waitMs: number; deadlineMs: number | null }
+  | { kind: 'Answer' }
+  | { kind: 'Fall' };
+
+/** See `src/wasm/streaming/client.rs`. */
+export class ClientCore {
+  constructor(settings: object);
+  begin(nowMs: number, repeatable: boolean): ClientCall;
+  refused(
+    call: ClientCall,
+    nowMs: number,
+    status: number,
+    retryAfter: string | undefined,
+    nowUnixMs: number,
+    random: number,
+  ): Next;
+  noAnswer(
+    call: ClientCall,
+    nowMs: number,
+    responded: boolean,
+    late: boolean,
+    random: number,
+  ): Next;
+  answered(call: ClientCall, nowMs: number): number;
+  abandoned(call: ClientCall, nowMs: number): void;
+  resumeWaitMs(tried: number, random: number): number | undefined;
+  record(
+    call: ClientCall,
+    firstTextMs: number,
+    promptPrice: number,
+    cachedPrice: number,
+    completionPrice: number,
+  ): void;
+  recordEval(passed: boolean): void;
+  isOpen(rung: number, nowMs: number): boolean;
+  meters(): unknown;
+}
+
+export class ClientCall {
+  private constructor();
+  first(): Next;
+  /** `news`, `again`, `done` or `failed: ` and a sentence. */
+  hear(event: string, data: string, ownId: string | undefined): string;
+  hearWhole(body: string): boolean;
+  reconnect(): string | undefined;
+  readonly isComplete: boolean;
+  readonly hasText: boolean;
+  readonly model: string | undefined;
+  free(): void;
+}
+
 export default function init(options: {
   module_or_path: Response | ArrayBufferView<ArrayBuffer>;
 }): Promise<unknown>;

@@ -6,8 +6,8 @@
 // more than that counts for more.
 
 import { TokenDelivery, aheadOf } from './delivery.js';
-import type { Timers } from './delivery.js';
 import type { Counters } from './protocol.js';
+import type { Timers } from './timers.js';
 import type { Delivery, FinishReason, Stats, Token, TokenIterator, TokenStream } from './types.js';
 
 /** The way to the worker for one generation. */

@@ -202,9 +202,9 @@ export interface DeliveryWindow {
 }
 
 /**
- * `release`: it may come. `{ replace }`: this in place of the window's text; its first token
- * gets the text, the others `''`. `block`: the stream closes here and the generation is
- * cancelled.
+ * `release`: it may come. `{ replace }`: this in place of the window's text; tokens at its start
+ * and end whose text stays keep it, the first of the others gets what is new. `block`: the
+ * stream closes here and the generation is cancelled.
  */
 export type DeliveryVerdict = 'release' | 'block' | { replace: string };
 

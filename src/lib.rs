@@ -23,6 +23,7 @@
 
 #[cfg(feature = "engine")]
 pub mod backend;
+pub mod client;
 mod error;
 #[cfg(feature = "engine")]
 pub mod gguf;

@@ -224,6 +224,27 @@ fn a_replacement_takes_the_place_of_the_window_and_keeps_the_count() {
 }
 
 #[test]
+fn a_replacement_changes_only_the_tokens_that_differ() {
+    for (replacement, expected) in [
+        ("abcd", ["a", "b", "c", "d"]),
+        ("aXd", ["a", "X", "", "d"]),
+        ("Xd", ["X", "", "", "d"]),
+        ("abX", ["a", "b", "X", ""]),
+        ("", ["", "", "", ""]),
+        ("abcdX", ["a", "b", "c", "dX"]),
+        ("abXcd", ["a", "bX", "c", "d"]),
+        ("Xabcd", ["Xa", "b", "c", "d"]),
+        ("X", ["X", "", "", ""]),
+    ] {
+        let mut check = |_, _| Verdict::Replace(replacement.to_owned());
+        let (shown, _) = checked(9, &["a", "b", "c", "d"], &mut check);
+        let texts = shown.iter().flat_map(|(_, words)| words);
+        let texts: Vec<_> = texts.map(|word| &*word.text).collect();
+        assert_eq!(texts, expected, "{replacement:?}");
+    }
+}
+
+#[test]
 fn a_block_ends_the_stream_and_shows_nothing_of_the_window() {
     let mut check = |window: String, _| match window.contains("bad") {
         true => Verdict::Block,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Which modules of ours each module may use.
 const MAY_USE: &[(&str, &[&str])] = &[
+    ("client", &[]),
     ("gguf", &[]),
     ("measure", &[]),
     ("sse", &[]),

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from '@playwright/test';
 
 import { TokenDelivery } from '../delivery.js';
-import type { Timers } from '../delivery.js';
 import { TokenbrookError } from '../errors.js';
+import type { Timers } from '../timers.js';
 import { TokenFeed, createTokenStream } from '../token-stream.js';
 import type { Delivery, DeliveryVerdict, Stats, Token, TokenStream } from '../types.js';
 
@@ -122,6 +122,24 @@ test('a replacement takes the place of the window', () => {
   const texts = ['my ', 's', 'k', '-', '1', ' is', '.'];
   expect(checked({ holdBackTokens: 3, check }, texts)).toBe('my [key] is.');
   expect(checked({ holdBackTokens: 2, check }, texts)).toBe('my sk-1 is.');
+});
+
+test('a replacement changes only the tokens that differ', () => {
+  for (const [replace, expected] of [
+    ['abcd', ['a', 'b', 'c', 'd']],
+    ['aXd', ['a', 'X', '', 'd']],
+    ['Xd', ['X', '', '', 'd']],
+    ['abX', ['a', 'b', 'X', '']],
+    ['', ['', '', '', '']],
+    ['abcdX', ['a', 'b', 'c', 'dX']],
+    ['abXcd', ['a', 'bX', 'c', 'd']],
+    ['Xabcd', ['Xa', 'b', 'c', 'd']],
+    ['X', ['X', '', '', '']],
+  ] as const) {
+    const options: Delivery = { whole: true, check: () => ({ replace }) };
+    const { shown } = deliver(options, [1, 2, 3, 4], 5, ['a', 'b', 'c', 'd']);
+    expect(shown.map(({ token }) => token.text)).toEqual(expected);
+  }
 });
 
 test('a block shows nothing of its window, and all that was let through before', () => {

@@ -65,8 +65,9 @@ impl<T: Piece> Window<'_, T> {
 pub enum Verdict {
     /// It may be shown.
     Release,
-    /// This is shown in place of the window's text. Its first token gets the text, the others
-    /// none, so that tokens are counted as before; the next window is looked at with it.
+    /// This is shown in place of the window's text. Tokens at its start and end whose text stays
+    /// keep it, the first of the others gets what is new and the rest none, so that tokens are
+    /// counted as before; the next window is looked at with it.
     Replace(String),
     /// Nothing more is shown, now or later.
     Block,
@@ -154,10 +155,7 @@ impl<T: Piece> Delivery<T> {
         match verdict {
             Verdict::Release => {}
             Verdict::Replace(text) => {
-                let mut texts = Some(text).into_iter();
-                for token in &mut self.held {
-                    token.set_text(texts.next().unwrap_or_default());
-                }
+                replace(&mut self.held, &text);
             }
             Verdict::Block => {
                 self.held.clear();
@@ -214,5 +212,34 @@ impl<T: Piece> Delivery<T> {
             None => 1,
         };
         !whole && self.batch.len() >= self.options.batch_tokens.unwrap_or(otherwise)
+    }
+}
+
+fn replace<T: Piece>(tokens: &mut VecDeque<T>, text: &str) {
+    let mut rest = text;
+    let (mut front, mut back) = (0, tokens.len());
+    while let Some(after) = tokens.get(front).and_then(|t| rest.strip_prefix(t.text())) {
+        (rest, front) = (after, front + 1);
+    }
+    while front < back
+        && let Some(before) = tokens
+            .get(back - 1)
+            .and_then(|t| rest.strip_suffix(t.text()))
+    {
+        (rest, back) = (before, back - 1);
+    }
+    if front < back {
+        for token in tokens.range_mut(front..back) {
+            token.set_text(mem::take(&mut rest).to_owned());
+        }
+    } else if let Some(token) = tokens.get_mut(front.saturating_sub(1)) {
+        // An insertion goes to the token before it.
+        let own = token.text();
+        let text = if front == 0 {
+            [rest, own].concat()
+        } else {
+            [own, rest].concat()
+        };
+        token.set_text(text);
     }
 }

@@ -1,7 +1,8 @@
 //! Values across the border.
 
-#[cfg(feature = "engine")]
 use serde::Serialize;
+#[cfg(feature = "streaming")]
+use serde::de::DeserializeOwned;
 use wasm_bindgen::JsValue;
 
 use crate::Error;
@@ -11,10 +12,19 @@ use crate::session::SessionError;
 use crate::tokenizer::Now;
 
 /// A plain JavaScript value, with `null` for what is absent.
-#[cfg(feature = "engine")]
 pub(super) fn to_js<T: Serialize>(value: &T) -> Result<JsValue, JsValue> {
     let serializer = serde_wasm_bindgen::Serializer::json_compatible();
     value.serialize(&serializer).map_err(JsValue::from)
+}
+
+/// A plain JavaScript value as what it describes.
+#[cfg(feature = "streaming")]
+pub(super) fn from_js<T: DeserializeOwned>(
+    value: JsValue,
+    name: &'static str,
+    expected: &'static str,
+) -> Result<T, JsValue> {
+    serde_wasm_bindgen::from_value(value).map_err(|_| throw(&Error::Kind { name, expected }))
 }
 
 /// A plain JavaScript value as JSON; absent (`undefined`) gives `null`.

@@ -136,7 +136,8 @@ impl EventParser {
     /// The id of the event; absent if it is the one given last, which is empty at first.
     #[wasm_bindgen(js_name = takeId)]
     pub fn take_id(&mut self) -> Option<String> {
-        if Rc::ptr_eq(&self.id, &self.told_id) {
+        let are_empty = self.id.is_empty() && self.told_id.is_empty();
+        if are_empty || Rc::ptr_eq(&self.id, &self.told_id) {
             return None;
         }
         self.told_id = Rc::clone(&self.id);

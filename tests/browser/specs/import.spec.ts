@@ -7,7 +7,15 @@ import { expect, test } from '@playwright/test';
 
 import { PACKAGE } from '../support/package.js';
 
-const ENTRY = join(PACKAGE, 'index.js');
+/** What each entry exports, and the globals that every runtime has and it may touch. */
+const ENTRIES: Record<string, { names: string; touches: string[] }> = {
+  index: { names: 'TokenbrookError load', touches: [] },
+  sse: {
+    names: 'EventStreamParser TokenbrookError encodeEvent eventStream ready',
+    // wasm-bindgen makes both when its module is evaluated.
+    touches: ['TextDecoder', 'TextEncoder'],
+  },
+};
 
 /** Everything that a browser adds to the language; node has some of it too. */
 const GLOBALS = [
@@ -17,25 +25,28 @@ const GLOBALS = [
   'queueMicrotask setTimeout setInterval requestAnimationFrame indexedDB caches',
 ].flatMap((line) => line.split(' '));
 
-test('importing the entry touches no global of the browser', () => {
-  expect(existsSync(ENTRY)).toBe(true);
-  const script = `
-    for (const name of ${JSON.stringify(GLOBALS)}) {
-      Object.defineProperty(globalThis, name, {
-        get() { throw new Error('touched ' + name); },
-        configurable: true,
-      });
-    }
-    const before = Object.getOwnPropertyNames(globalThis).length;
-    const names = Object.keys(await import(${JSON.stringify(pathToFileURL(ENTRY).href)}));
-    if (Object.getOwnPropertyNames(globalThis).length !== before) throw new Error('new global');
-    process.stdout.write(names.sort().join(' '));
-  `;
-  const run = execFileSync(process.execPath, ['--input-type=module', '-e', script]);
-  expect(run.toString()).toBe('TokenbrookError load');
-});
+for (const [entry, { names, touches }] of Object.entries(ENTRIES)) {
+  test(`importing ${entry} touches no global of the browser`, () => {
+    const file = join(PACKAGE, `${entry}.js`);
+    expect(existsSync(file)).toBe(true);
+    const script = `
+      for (const name of ${JSON.stringify(GLOBALS.filter((name) => !touches.includes(name)))}) {
+        Object.defineProperty(globalThis, name, {
+          get() { throw new Error('touched ' + name); },
+          configurable: true,
+        });
+      }
+      const before = Object.getOwnPropertyNames(globalThis).length;
+      const names = Object.keys(await import(${JSON.stringify(pathToFileURL(file).href)}));
+      if (Object.getOwnPropertyNames(globalThis).length !== before) throw new Error('new global');
+      process.stdout.write(names.sort().join(' '));
+    `;
+    const run = execFileSync(process.execPath, ['--input-type=module', '-e', script]);
+    expect(run.toString()).toBe(names);
+  });
+}
 
-test('the manifest exports the one entry and depends on nothing', () => {
+test('the manifest exports the entries and depends on nothing', () => {
   const manifest = JSON.parse(readFileSync(join(PACKAGE, 'package.json'), 'utf8')) as {
     exports: Record<string, Record<string, string>>;
     dependencies?: unknown;
@@ -43,11 +54,11 @@ test('the manifest exports the one entry and depends on nothing', () => {
   };
   expect(manifest.type).toBe('module');
   expect(manifest.dependencies).toBeUndefined();
-  expect(Object.keys(manifest.exports)).toEqual(['.']);
-  for (const target of Object.values(manifest.exports['.'] ?? {})) {
+  expect(Object.keys(manifest.exports)).toEqual(['.', './sse']);
+  for (const target of Object.values(manifest.exports).flatMap((entry) => Object.values(entry))) {
     expect(existsSync(join(PACKAGE, target))).toBe(true);
   }
-  for (const file of ['worker.js', 'engine.js', 'engine_bg.wasm']) {
+  for (const file of ['worker.js', 'engine.js', 'engine_bg.wasm', 'streaming_bg.wasm']) {
     expect(existsSync(join(PACKAGE, file))).toBe(true);
   }
 });
