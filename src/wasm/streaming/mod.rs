@@ -1,11 +1,9 @@
 //! The exports of the small module, one file for each face of the npm package.
 
+mod client;
 mod mock;
 mod sse;
 
-pub use mock::{MockServer, simulate_load};
-mod client;
-mod sse;
-
 pub use client::{ClientCall, ClientCore};
+pub use mock::{MockServer, simulate_load};
 pub use sse::{EventParser, ItemKind, encode_event};
