@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 
 import { PACKAGE } from './package.js';
 
+type Mock = typeof import('../../../js/mock.js');
 type Sse = typeof import('../../../js/sse.js');
 
 /** `tokenbrook/sse`, running. */
@@ -12,6 +13,13 @@ export async function loadSse(): Promise<Sse> {
   const sse = (await import(entryUrl('sse'))) as Sse;
   await sse.ready;
   return sse;
+}
+
+/** `tokenbrook/mock`, running. */
+export async function loadMock(): Promise<Mock> {
+  const mock = (await import(entryUrl('mock'))) as Mock;
+  await mock.ready;
+  return mock;
 }
 
 /** Address of an entry's file. */
