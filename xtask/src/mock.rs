@@ -14,7 +14,7 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<()> {
         }
     }
     let wasm = setup::for_build()?;
-    build::package(&wasm, build::Kind::Fast)?;
+    build::package(&wasm, build::Kind::Fast, &[build::Module::Streaming])?;
     let config = json!({ "pkg": paths::at_root("pkg"), "port": port });
     process::become_program(process::node_script("mock.mjs").arg(config.to_string()))
 }
