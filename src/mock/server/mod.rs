@@ -382,7 +382,8 @@ impl MockServer {
             Action::KeepAlive(connection) => open(connection)
                 .is_some_and(|open| open.job.is_some_and(|key| self.is_writing(key))),
             Action::Silence { connection, epoch } => {
-                open(connection).is_some_and(|open| open.silence_epoch == *epoch)
+                open(connection)
+                    .is_some_and(|open| open.silence_epoch == *epoch && open.end.is_none())
             }
             Action::Grace { job: key, epoch } => {
                 job(key).is_some_and(|job| job.readers_epoch == *epoch)

@@ -186,8 +186,7 @@ impl MockServer {
         let Some(open) = self.connections.get_mut(&connection) else {
             return;
         };
-        let is_whole = open.job.is_none() && open.end.is_some();
-        if is_whole {
+        if open.end.is_some() {
             // All of it is there, and nobody is waiting: it may be read as slowly as one likes.
             return;
         }

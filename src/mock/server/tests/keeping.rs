@@ -143,10 +143,10 @@ fn a_server_that_starts_again_continues_its_replies_event_by_event() {
     let second = new.request(700.0, again);
     let after = run(&mut new, &[second], 1e9).remove(0);
     assert_eq!([before.body(), after.body()].concat(), whole);
-    // New replies have numbers and names of their own.
+    // New replies have names of their own, and numbers after all requests so far.
     let fresh = new.request(new.now_ms, get("/lab/stream"));
     let seen = run(&mut new, &[fresh], 1e9).remove(0);
-    assert_eq!(seen.words().1[0], "s2:0");
+    assert_eq!(seen.words().1[0], "s3:0");
     // Nobody came back to the other one.
     assert_eq!(new.stats().cancelled + new.stats().finished, 3);
 }
