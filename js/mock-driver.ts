@@ -19,6 +19,8 @@ export interface Incoming {
 /** Where the text of a reply comes from, for scenarios whose text is `external`. */
 export type TokenSource = (request: Incoming) => ReadableStream<OutsideToken>;
 
+type Controller = ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>;
+
 interface Feed {
   reader: ReadableStreamDefaultReader<OutsideToken>;
   waits: boolean;
@@ -163,7 +165,7 @@ class Exchange {
   readonly #onAbort = (): void => this.#abort();
   #fulfil!: (response: Response) => void;
   #reject!: (reason: unknown) => void;
-  #controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>> | undefined;
+  #controller: Controller | undefined;
   #hasHead = false;
   #resume: (() => void) | undefined;
   #settled = false;
@@ -198,7 +200,7 @@ class Exchange {
     resume?.();
   }
 
-  #pull(controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>): void | Promise<void> {
+  #pull(controller: Controller): void | Promise<void> {
     if (this.#settled) return;
     const taken = this.#driver.take(this.#connection);
     if (taken === undefined) {

@@ -99,7 +99,7 @@ async function answer(request: Request): Promise<Response> {
   const [whole] = await Promise.all([incoming(request), restore()]);
   const response = await host.respond(whole);
   if (response.body === null) return response;
-  await tell();
+  void tell();
   const { status, headers } = response;
   return new Response(watched(response.body), { status, headers });
 }
@@ -110,9 +110,13 @@ function watched(body: ReadableStream<Uint8Array<ArrayBuffer>>): ReadableStream 
   return new ReadableStream<Uint8Array<ArrayBuffer>>(
     {
       async pull(controller) {
-        const { done, value } = await reader.read();
-        if (!done) return controller.enqueue(value);
-        controller.close();
+        try {
+          const { done, value } = await reader.read();
+          if (!done) return controller.enqueue(value);
+          controller.close();
+        } catch (error) {
+          controller.error(error);
+        }
         void tell();
       },
       async cancel(reason) {
@@ -195,7 +199,8 @@ function place(name: string): string {
 /** Whether this file itself is the worker, and not a part of a page's own. */
 function isMain(): boolean {
   const { location, registration } = scope();
-  return registration !== undefined && location?.href.split(/[?#]/)[0] === import.meta.url.split(/[?#]/)[0];
+  const file = (url: string): string | undefined => url.split(/[?#]/)[0];
+  return registration !== undefined && file(location.href) === file(import.meta.url);
 }
 
 if (isMain()) {

@@ -55,7 +55,9 @@ impl CacheShape {
             self.head_dim,
             self.number_bytes,
         ];
-        factors.iter().fold(2, |bytes: u64, factor| bytes.saturating_mul(*factor))
+        factors
+            .iter()
+            .fold(2, |bytes: u64, factor| bytes.saturating_mul(*factor))
     }
 }
 
@@ -99,7 +101,10 @@ mod tests {
     use super::*;
 
     fn near(value: f64, wanted: f64) {
-        assert!((value - wanted).abs() < 1e-6 * wanted.abs().max(1.0), "{value} {wanted}");
+        assert!(
+            (value - wanted).abs() < 1e-6 * wanted.abs().max(1.0),
+            "{value} {wanted}"
+        );
     }
 
     #[test]

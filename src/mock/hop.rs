@@ -10,10 +10,7 @@ pub(super) enum Item {
     /// Status and headers.
     Head,
     /// Bytes of the body, and how many tokens end in them.
-    Bytes {
-        bytes: Vec<u8>,
-        tokens: u64,
-    },
+    Bytes { bytes: Vec<u8>, tokens: u64 },
     /// The body is complete.
     End,
     /// The connection breaks.
@@ -343,9 +340,15 @@ mod tests {
 
     #[test]
     fn a_proxy_passes_full_buffers_and_the_rest_at_the_end() {
-        let out = send(r#"{"hops":[{"kind":"proxy","bufferBytes":32}]}"#, &ten_writes());
+        let out = send(
+            r#"{"hops":[{"kind":"proxy","bufferBytes":32}]}"#,
+            &ten_writes(),
+        );
         assert_eq!(out[0], (0.0, Item::Head));
-        assert_eq!(arrivals(&out), [(40.0, 32), (70.0, 32), (100.0, 32), (100.0, 4)]);
+        assert_eq!(
+            arrivals(&out),
+            [(40.0, 32), (70.0, 32), (100.0, 32), (100.0, 4)]
+        );
         let tokens = out.iter().map(|(_, item)| match item {
             Item::Bytes { tokens, .. } => *tokens,
             _ => 0,
@@ -373,7 +376,9 @@ mod tests {
             "transit":{"responseMs":7}}"#;
         let out = send(json, &ten_writes());
         // Ten bytes take 20 ms; the first came at 10.
-        let wanted: Vec<_> = (1..=10).map(|n| (10.0 + f64::from(n) * 20.0 + 7.0, 10)).collect();
+        let wanted: Vec<_> = (1..=10)
+            .map(|n| (10.0 + f64::from(n) * 20.0 + 7.0, 10))
+            .collect();
         assert_eq!(arrivals(&out), wanted);
         assert_eq!(out.last(), Some(&(217.0, Item::End)));
         // Wide enough: only its own 1 ms a write.
@@ -421,7 +426,11 @@ mod tests {
         assert_eq!(parts.concat(), "aé€😀bplain".as_bytes());
         // Six continuation bytes, so six cuts, each inside a character.
         assert_eq!(parts.len(), 8);
-        assert!(parts[..6].iter().all(|part| std::str::from_utf8(part).is_err()));
+        assert!(
+            parts[..6]
+                .iter()
+                .all(|part| std::str::from_utf8(part).is_err())
+        );
         assert_eq!(arrivals(&out).last(), Some(&(31.0, 5)));
     }
 }

@@ -269,7 +269,10 @@ mod tests {
         let share = after.free.refused as f64 / after.free.arrived as f64;
         assert!((share - 0.514).abs() < 0.03, "{share}");
         // Paid goes before free, so it waits less than at that load without tiers.
-        assert!(after.paid.mean_wait_ms < queue_wait_ms(49.7, 0.75), "{after:?}");
+        assert!(
+            after.paid.mean_wait_ms < queue_wait_ms(49.7, 0.75),
+            "{after:?}"
+        );
     }
 
     #[test]

@@ -12,8 +12,8 @@ const WORDS: [&str; 64] = [
     "are", "as", "with", "his", "they", "at", "be", "this", "have", "from", "or", "one", "had",
     "by", "word", "but", "not", "what", "all", "were", "we", "when", "your", "can", "said",
     "there", "use", "an", "each", "which", "she", "do", "how", "their", "if", "will", "up",
-    "other", "about", "out", "many", "then", "them", "these", "so", "some", "her", "would",
-    "make", "like",
+    "other", "about", "out", "many", "then", "them", "these", "so", "some", "her", "would", "make",
+    "like",
 ];
 
 /// A token, or a part of a tool call that came with it.
@@ -45,9 +45,15 @@ pub(super) struct Source {
 #[derive(Clone, Debug)]
 enum Words {
     Given(VecDeque<String>),
-    Seeded { left: u64, lane: Lane },
+    Seeded {
+        left: u64,
+        lane: Lane,
+    },
     Recorded(VecDeque<(String, f64)>),
-    Outside { waiting: VecDeque<String>, ended: bool },
+    Outside {
+        waiting: VecDeque<String>,
+        ended: bool,
+    },
 }
 
 impl Source {
@@ -121,7 +127,10 @@ impl Source {
     /// Time from the token before the next one to the next one; `None` where the busy server's
     /// step decides, or the outside.
     pub(super) fn delay_ms(&self, pace: &Pace) -> Option<f64> {
-        let stalls = self.stalls.iter().filter(|s| s.at_token.get() == self.taken);
+        let stalls = self
+            .stalls
+            .iter()
+            .filter(|s| s.at_token.get() == self.taken);
         let stalled_ms: f64 = stalls.map(|stall| stall.ms.get()).sum();
         let own_ms = match (&self.text, pace) {
             (Words::Recorded(tokens), _) => tokens.front().map_or(0.0, |(_, ms)| *ms),
@@ -187,7 +196,10 @@ fn calls(scenario: &Scenario, number: u64) -> VecDeque<CallDelta> {
         .flat_map(|(index, call)| {
             let characters: Vec<char> = call.arguments.chars().collect();
             let size = characters.len().div_ceil(call.parts.len().max(1)).max(1);
-            let mut parts: Vec<String> = characters.chunks(size).map(|part| part.iter().collect()).collect();
+            let mut parts: Vec<String> = characters
+                .chunks(size)
+                .map(|part| part.iter().collect())
+                .collect();
             if parts.is_empty() {
                 parts.push(String::new());
             }
@@ -252,7 +264,10 @@ mod tests {
 
     #[test]
     fn delays_follow_their_pace() {
-        assert_eq!(delays(r#"{"pace":{"kind":"trace","ms":[1,2]}}"#, 3), [1.0, 2.0, 1.0]);
+        assert_eq!(
+            delays(r#"{"pace":{"kind":"trace","ms":[1,2]}}"#, 3),
+            [1.0, 2.0, 1.0]
+        );
         let words = r#""text":{"kind":"seeded","tokens":20000}"#;
         let uniform = format!(r#"{{{words},"pace":{{"kind":"uniform","ms":33,"jitterMs":8}}}}"#);
         let drawn = delays(&uniform, 20_000);
@@ -260,7 +275,8 @@ mod tests {
         let mean = drawn.iter().sum::<f64>() / 20_000.0;
         assert!((mean - 33.0).abs() < 0.1, "{mean}");
         assert!(drawn.iter().any(|ms| *ms < 25.1) && drawn.iter().any(|ms| *ms > 40.9));
-        let log = format!(r#"{{{words},"pace":{{"kind":"log-normal","medianMs":20,"sigma":0.5}}}}"#);
+        let log =
+            format!(r#"{{{words},"pace":{{"kind":"log-normal","medianMs":20,"sigma":0.5}}}}"#);
         let mut drawn = delays(&log, 20_000);
         drawn.sort_by(f64::total_cmp);
         assert!((drawn[10_000] - 20.0).abs() < 0.4, "{}", drawn[10_000]);
@@ -287,7 +303,13 @@ mod tests {
         let json = r#"{"text":{"kind":"words","words":"x"},"toolCalls":[
             {"name":"f","arguments":"{\"a\":1}","parts":3},{"name":"g","arguments":""}]}"#;
         let (mut source, _) = source(json);
-        assert_eq!(source.next(), Next::Token(Token { text: "x ".into(), call: None }));
+        assert_eq!(
+            source.next(),
+            Next::Token(Token {
+                text: "x ".into(),
+                call: None
+            })
+        );
         let parts: Vec<_> = std::iter::from_fn(|| match source.next() {
             Next::Token(token) => token.call,
             _ => None,

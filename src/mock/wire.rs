@@ -174,7 +174,8 @@ mod tests {
     use super::*;
 
     fn words() -> Vec<Token> {
-        let text = "A model does not write the whole answer at once. It makes it one piece at a time.";
+        let text =
+            "A model does not write the whole answer at once. It makes it one piece at a time.";
         let words = text.split(' ');
         words
             .map(|word| Token {

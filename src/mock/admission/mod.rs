@@ -273,7 +273,12 @@ impl Admission {
 
     /// Seats in use and in all, the length of the queue, and KV bytes reserved.
     pub(super) fn usage(&self) -> (usize, usize, usize, u64) {
-        (self.seated.len(), self.seats(), self.waiting(), self.used_bytes)
+        (
+            self.seated.len(),
+            self.seats(),
+            self.waiting(),
+            self.used_bytes,
+        )
     }
 
     /// Name of the pool in which `key` has its seat.

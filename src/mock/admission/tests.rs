@@ -153,7 +153,9 @@ fn lost_capacity_takes_no_seat_away_and_sends_the_waiting_elsewhere() {
     let (used, seats, waiting, _) = admission.usage();
     assert_eq!((used, seats, waiting), (seated, 7, 200 - seated));
     // All come through: nobody waits at a replica that is gone.
-    let mut left: Vec<u64> = (0..200).filter(|key| !admission.pool_of(*key).is_empty()).collect();
+    let mut left: Vec<u64> = (0..200)
+        .filter(|key| !admission.pool_of(*key).is_empty())
+        .collect();
     let mut done = 0;
     while let Some(key) = left.pop() {
         done += 1;

@@ -198,21 +198,41 @@ mod tests {
             (r#"{"seed":-1}"#, "seed", "-1"),
             (r#"{"seed":1.5}"#, "seed", "1.5"),
             (r#"{"prefill":{"queueMs":-3}}"#, "prefill.queueMs", "-3"),
-            (r#"{"prefill":{"queue":3}}"#, "prefill.queue", "unknown field"),
-            (r#"{"hops":[{"kind":"proxy"},{"kind":"warp"}]}"#, "hops[1]", "warp"),
+            (
+                r#"{"prefill":{"queue":3}}"#,
+                "prefill.queue",
+                "unknown field",
+            ),
+            (
+                r#"{"hops":[{"kind":"proxy"},{"kind":"warp"}]}"#,
+                "hops[1]",
+                "warp",
+            ),
             (
                 r#"{"hops":[{"kind":"proxy","bytes":1}]}"#,
                 "hops[0]",
                 "unknown field `bytes`",
             ),
-            (r#"{"pace":{"kind":"fixed","ms":1e12}}"#, "pace", "1000000000000"),
-            (r#"{"pace":{"kind":"trace","ms":[]}}"#, "pace.ms", "at least"),
+            (
+                r#"{"pace":{"kind":"fixed","ms":1e12}}"#,
+                "pace",
+                "1000000000000",
+            ),
+            (
+                r#"{"pace":{"kind":"trace","ms":[]}}"#,
+                "pace.ms",
+                "at least",
+            ),
             (
                 r#"{"pace":{"kind":"uniform","ms":1,"jitterMs":2}}"#,
                 "pace.jitterMs",
                 "at most",
             ),
-            (r#"{"overload":{"pools":[]}}"#, "overload.pools", "at least one"),
+            (
+                r#"{"overload":{"pools":[]}}"#,
+                "overload.pools",
+                "at least one",
+            ),
             (
                 r#"{"pace":{"kind":"busy","weightsBytes":1,"bytesPerSecond":1}}"#,
                 "capacity",
@@ -225,7 +245,10 @@ mod tests {
             let MockError::Scenario { place: at, why } = &error else {
                 panic!("{json}: {error}");
             };
-            assert!(at.trim_matches('.').starts_with(place), "{json}: {at}: {why}");
+            assert!(
+                at.trim_matches('.').starts_with(place),
+                "{json}: {at}: {why}"
+            );
             assert!(why.contains(word), "{json}: {why}");
         }
         let deep = "[".repeat(100_000);

@@ -215,7 +215,8 @@ impl MockServer {
         let number = open.number;
         let faulty = self.is_faulty(number);
         if faulty && let Some(fault) = self.scenario.faults.fail_before.clone() {
-            self.trace.add(self.now_ms, number, What::Fault { kind: "before" });
+            self.trace
+                .add(self.now_ms, number, What::Fault { kind: "before" });
             let mut answer = Answer::error(fault.status, "mock_failure", "The scenario says so.");
             let seconds = fault.retry_after_seconds;
             answer
@@ -272,7 +273,9 @@ impl MockServer {
         let reserved = match capacity {
             Some(capacity) if capacity.overcommit => job.positions().saturating_add(1),
             Some(capacity) => {
-                let context = capacity.context_tokens.map(crate::mock::scenario::Count::get);
+                let context = capacity
+                    .context_tokens
+                    .map(crate::mock::scenario::Count::get);
                 context.unwrap_or(job.prompt_tokens.saturating_add(most))
             }
             None => 0,

@@ -22,7 +22,8 @@ impl MockServer {
         let tokens = job.positions();
         self.stats.queue_wait.add(waited_ms);
         let pool = self.admission.pool_of(key).to_owned();
-        self.trace.add(self.now_ms, key, What::Seated { pool, waited_ms });
+        self.trace
+            .add(self.now_ms, key, What::Seated { pool, waited_ms });
         self.trace.add(self.now_ms, key, What::Prefill { tokens });
         let prefill = &self.scenario.prefill;
         let cold_ms = prefill.cold_start_ms.get();
@@ -80,7 +81,11 @@ impl MockServer {
         if job.kept.is_some() || !job.body.streams() || limits.ignores_backpressure {
             return true;
         }
-        let Some(open) = job.readers.first().and_then(|key| self.connections.get(key)) else {
+        let Some(open) = job
+            .readers
+            .first()
+            .and_then(|key| self.connections.get(key))
+        else {
             return true;
         };
         let away = open.taken_tokens.saturating_add(open.held_tokens());
@@ -92,7 +97,8 @@ impl MockServer {
     /// The time of a token has come.
     pub(super) fn token_due(&mut self, key: u64) {
         if self.fails_now(key) {
-            self.trace.add(self.now_ms, key, What::Fault { kind: "within" });
+            self.trace
+                .add(self.now_ms, key, What::Fault { kind: "within" });
             self.fail(key, "mock_failure", "The scenario says so.");
             return;
         }
@@ -121,7 +127,10 @@ impl MockServer {
 
     /// The reader took something: a generator that waited for it goes on.
     pub(super) fn go_on(&mut self, key: u64) {
-        let is_paused = self.jobs.get(&key).is_some_and(|job| job.phase == Phase::Paused);
+        let is_paused = self
+            .jobs
+            .get(&key)
+            .is_some_and(|job| job.phase == Phase::Paused);
         if !is_paused || !self.may_make(key) {
             return;
         }
@@ -220,7 +229,11 @@ impl MockServer {
             "stop"
         };
         let count = |tokens: u64| usize::try_from(tokens).unwrap_or(usize::MAX);
-        let prompt_tokens = if job.is_first_choice { job.prompt_tokens } else { 0 };
+        let prompt_tokens = if job.is_first_choice {
+            job.prompt_tokens
+        } else {
+            0
+        };
         let usage = Usage {
             prompt_tokens: count(prompt_tokens),
             cached_tokens: 0,
@@ -282,7 +295,8 @@ impl MockServer {
         }
         job.phase = Phase::Ended;
         self.stats.failed += 1;
-        self.trace.add(self.now_ms, key, What::Finished { reason: "error" });
+        self.trace
+            .add(self.now_ms, key, What::Finished { reason: "error" });
         if job.head_waits {
             let readers = job.readers.clone();
             for connection in readers {

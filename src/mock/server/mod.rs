@@ -75,16 +75,35 @@ pub enum Taken {
 #[derive(Clone, Debug, PartialEq)]
 enum Action {
     Arrive(u64),
-    PrefillDone { job: u64, turn: u64 },
-    Token { job: u64, turn: u64 },
+    PrefillDone {
+        job: u64,
+        turn: u64,
+    },
+    Token {
+        job: u64,
+        turn: u64,
+    },
     /// The step of the busy server with this number ends.
     Step(u64),
     Window(u64),
-    Pass { connection: u64, stage: usize, item: Item },
-    Idle { connection: u64, stage: usize },
+    Pass {
+        connection: u64,
+        stage: usize,
+        item: Item,
+    },
+    Idle {
+        connection: u64,
+        stage: usize,
+    },
     KeepAlive(u64),
-    Silence { connection: u64, epoch: u64 },
-    Grace { job: u64, epoch: u64 },
+    Silence {
+        connection: u64,
+        epoch: u64,
+    },
+    Grace {
+        job: u64,
+        epoch: u64,
+    },
     Forget(u64),
     Incident,
 }
@@ -381,10 +400,8 @@ impl MockServer {
                 .is_some_and(|stage| stage.idle().is_some()),
             Action::KeepAlive(connection) => open(connection)
                 .is_some_and(|open| open.job.is_some_and(|key| self.is_writing(key))),
-            Action::Silence { connection, epoch } => {
-                open(connection)
-                    .is_some_and(|open| open.silence_epoch == *epoch && open.end.is_none())
-            }
+            Action::Silence { connection, epoch } => open(connection)
+                .is_some_and(|open| open.silence_epoch == *epoch && open.end.is_none()),
             Action::Grace { job: key, epoch } => {
                 job(key).is_some_and(|job| job.readers_epoch == *epoch)
             }

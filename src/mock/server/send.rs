@@ -158,7 +158,10 @@ impl MockServer {
                     open.queued_bytes += bytes.len() as u64;
                     open.outbox.push_back((bytes, tokens));
                 }
-                let queued = self.connections.get(&connection).map(|open| open.queued_bytes);
+                let queued = self
+                    .connections
+                    .get(&connection)
+                    .map(|open| open.queued_bytes);
                 if queued.is_some_and(|queued| queued > limits.queued_bytes.get()) {
                     self.too_slow(connection, "More bytes wait than are kept for a reader.");
                 }
@@ -209,7 +212,8 @@ impl MockServer {
         let Some(open) = self.connections.get(&connection) else {
             return;
         };
-        self.trace.add(self.now_ms, open.number, What::Fault { kind });
+        self.trace
+            .add(self.now_ms, open.number, What::Fault { kind });
         self.lose(connection, "connection-lost");
     }
 

@@ -39,8 +39,10 @@ impl MockServer {
     fn start_step(&mut self) {
         let members = std::mem::take(&mut self.step.joining);
         let jobs = &self.jobs;
-        let is_decoding =
-            |key: &u64| jobs.get(key).is_some_and(|job| job.phase == Phase::Decoding);
+        let is_decoding = |key: &u64| {
+            jobs.get(key)
+                .is_some_and(|job| job.phase == Phase::Decoding)
+        };
         self.step.members = members.into_iter().filter(is_decoding).collect();
         self.step.running = !self.step.members.is_empty();
         if self.step.running {

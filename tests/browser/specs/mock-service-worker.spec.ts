@@ -52,10 +52,12 @@ test('a page streams from the worker, first text after one token', async ({ cont
       let bytes = 0;
       for (;;) {
         const { done, value } = await reader.read();
-        if (done) return { first: at[0] ?? 0, total: performance.now() - start, bytes, reads: at.length };
+        if (done) break;
         at.push(performance.now() - start);
         bytes += value.byteLength;
       }
+      const total = performance.now() - start;
+      return { first: at[0] ?? 0, total, bytes, reads: at.length };
     };
     await call('/lab/stream');
     return { stream: await call('/lab/stream'), wait: await call('/lab/wait') };
@@ -140,8 +142,11 @@ test('an EventSource that was cut off comes back by itself and misses nothing', 
   expect(seen.data.map((word) => JSON.parse(word) as string).join('')).toBe(TEXT);
 });
 
-test('a page that leaves stops its generator, and other tabs go on', async ({ context, server }) => {
-  const scenario: Scenario = { text: { kind: 'seeded', tokens: 1000 }, pace: { kind: 'fixed', ms: 10 } };
+test('leaving a page stops its generator, and other tabs go on', async ({ context, server }) => {
+  const scenario: Scenario = {
+    text: { kind: 'seeded', tokens: 1000 },
+    pace: { kind: 'fixed', ms: 10 },
+  };
   const stays = await controlled(context, server, scenario);
   const leaves = await controlled(context, server);
   const read = async (path: string): Promise<void> => {

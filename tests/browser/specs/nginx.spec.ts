@@ -33,7 +33,8 @@ daemon off; pid ${folder}/pid; error_log ${folder}/error.log; worker_processes 1
 events { worker_connections 64; }
 http {
   access_log off; client_body_temp_path ${folder}/body; proxy_temp_path ${folder}/proxy;
-  fastcgi_temp_path ${folder}/fastcgi; uwsgi_temp_path ${folder}/uwsgi; scgi_temp_path ${folder}/scgi;
+  fastcgi_temp_path ${folder}/fastcgi; uwsgi_temp_path ${folder}/uwsgi;
+  scgi_temp_path ${folder}/scgi;
   server {
     listen 127.0.0.1:${port};
     ${location('on', 'proxy_ignore_headers X-Accel-Buffering;')}

@@ -18,7 +18,9 @@ fn chunks(seen: &Seen) -> Vec<Value> {
 fn the_dialect_is_spoken_whole_and_streamed() {
     let whole = play("{}", chat(""));
     let answer: Value = serde_json::from_str(&whole.text()).expect("it is JSON");
-    let content = answer["choices"][0]["message"]["content"].as_str().expect("text");
+    let content = answer["choices"][0]["message"]["content"]
+        .as_str()
+        .expect("text");
     assert_eq!(content.split_whitespace().count(), 18);
     assert_eq!(answer["choices"][0]["finish_reason"], "stop");
     assert_eq!(answer["usage"]["prompt_tokens"], 3);
@@ -33,7 +35,10 @@ fn the_dialect_is_spoken_whole_and_streamed() {
         .collect();
     assert_eq!(text, content);
     let last = chunks.last().expect("there are some");
-    assert_eq!((&last["choices"], &last["usage"]["total_tokens"]), (&json!([]), &json!(21)));
+    assert_eq!(
+        (&last["choices"], &last["usage"]["total_tokens"]),
+        (&json!([]), &json!(21))
+    );
     assert!(seen.text().ends_with("data: [DONE]\n\n"));
 }
 
@@ -59,7 +64,10 @@ fn limits_and_several_answers_are_honoured() {
 fn models_and_unknown_paths_are_answered_as_a_server_does() {
     let models = play(r#"{"model":"m 1"}"#, get("/v1/models"));
     assert!(models.text().contains("\"id\":\"m 1\""));
-    assert_eq!(play(r#"{"model":"m 1"}"#, get("/v1/models/m%201")).status, 200);
+    assert_eq!(
+        play(r#"{"model":"m 1"}"#, get("/v1/models/m%201")).status,
+        200
+    );
     assert_eq!(play("{}", get("/v1/models/other")).status, 404);
     assert_eq!(play("{}", get("/lab/else")).status, 404);
     assert_eq!(play("{}", get("/v1/embeddings")).status, 405);
@@ -68,7 +76,10 @@ fn models_and_unknown_paths_are_answered_as_a_server_does() {
         ..get("/lab/stream")
     };
     let seen = play("{}", wrong);
-    assert_eq!((seen.status, seen.header("allow")), (405, Some("GET, POST")));
+    assert_eq!(
+        (seen.status, seen.header("allow")),
+        (405, Some("GET, POST"))
+    );
     let no_json = Request {
         method: "POST".to_owned(),
         body: b"{".to_vec(),
@@ -83,7 +94,13 @@ fn models_and_unknown_paths_are_answered_as_a_server_does() {
     let trace = server.request(1000.0, get("/lab/trace"));
     let seen = run(&mut server, &[trace], 1e9).remove(0);
     let events: Vec<Value> = serde_json::from_str(&seen.text()).expect("it is JSON");
-    assert_eq!(events.iter().filter(|event| event["event"] == "token").count(), 18);
+    assert_eq!(
+        events
+            .iter()
+            .filter(|event| event["event"] == "token")
+            .count(),
+        18
+    );
 }
 
 #[test]
@@ -108,7 +125,9 @@ fn an_error_within_is_an_event_in_a_stream_a_status_in_a_whole_and_a_break_in_pl
         let seen = play(json, request);
         assert_eq!((seen.status, seen.is_reset), (200, false));
         let tail = seen.text();
-        let tail = &tail[tail.find("event: error\ndata: {\"error\":{").expect("the event")..];
+        let tail = &tail[tail
+            .find("event: error\ndata: {\"error\":{")
+            .expect("the event")..];
         assert!(tail.contains("mock_failure") && !tail.contains("[DONE]"));
         assert!(seen.text().contains("does ") && !seen.text().contains("not "));
     }
@@ -119,7 +138,10 @@ fn an_error_within_is_an_event_in_a_stream_a_status_in_a_whole_and_a_break_in_pl
         assert!(seen.text().contains("mock_failure"));
     }
     let plain = play(json, get("/lab/plain"));
-    assert_eq!((plain.text().as_str(), plain.is_reset), ("A model does ", true));
+    assert_eq!(
+        (plain.text().as_str(), plain.is_reset),
+        ("A model does ", true)
+    );
     // A reply that ends before it would fail is whole, though its head had to wait.
     let late = play(r#"{"faults":{"failAt":{"token":99}}}"#, get("/lab/wait"));
     assert_eq!((late.status, late.body().len()), (200, 93));
@@ -158,13 +180,20 @@ fn a_cut_stops_the_generator() {
 fn characters_come_in_halves_and_are_whole_together() {
     let json = r#"{"text":{"kind":"words","words":"é 😀"},"faults":{"splitUtf8Ms":10}}"#;
     let seen = play(json, get("/lab/stream"));
-    assert!(seen.arrivals.iter().any(|(_, bytes)| std::str::from_utf8(bytes).is_err()));
+    assert!(
+        seen.arrivals
+            .iter()
+            .any(|(_, bytes)| std::str::from_utf8(bytes).is_err())
+    );
     assert_eq!(seen.words().0, "é 😀 ");
 }
 
 #[test]
 fn the_content_type_may_be_wrong_and_the_role_early_or_missing() {
-    let wrong = play(r#"{"faults":{"contentType":"text/html"}}"#, get("/lab/stream"));
+    let wrong = play(
+        r#"{"faults":{"contentType":"text/html"}}"#,
+        get("/lab/stream"),
+    );
     assert_eq!(wrong.header("content-type"), Some("text/html"));
     let early = r#"{"prefill":{"queueMs":500},"faults":{"roleChunk":"at-once"}}"#;
     let seen = play(early, chat(STREAM));

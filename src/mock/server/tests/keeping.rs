@@ -87,7 +87,10 @@ fn several_readers_join_at_different_places() {
     let seen = run(&mut server, &[first, second, third], 700.0);
     let words: Vec<_> = seen.iter().map(|seen| seen.words().0).collect();
     assert_eq!(words[0].split_whitespace().count(), 18);
-    assert_eq!((words[1].split_whitespace().count(), words[2] == words[0]), (15, true));
+    assert_eq!(
+        (words[1].split_whitespace().count(), words[2] == words[0]),
+        (15, true)
+    );
     assert_eq!(server.stats().produced, 18);
     // Finished, and kept: all of it at once.
     let after = from(&mut server, 700.0, "mine:-");
@@ -110,7 +113,11 @@ fn chats_are_resumed_too_and_whole_replies_are_not_kept() {
     let second = server.request(150.0, again);
     let seen = run(&mut server, &[second], 1e9).remove(0);
     assert!(seen.text().ends_with("data: [DONE]\n\n"));
-    assert!(seen.text().starts_with("id: r0:1\ndata: {"), "{}", seen.text());
+    assert!(
+        seen.text().starts_with("id: r0:1\ndata: {"),
+        "{}",
+        seen.text()
+    );
     server.advance(20_000.0);
     let whole = server.request(server.now_ms, chat(""));
     server.cancel(server.now_ms + 10.0, whole);
@@ -136,7 +143,8 @@ fn a_server_that_starts_again_continues_its_replies_event_by_event() {
     for record in kept.clone() {
         new.restore(600.0, record).expect("it can be made again");
     }
-    new.restore(600.0, kept[1].clone()).expect("it is there already");
+    new.restore(600.0, kept[1].clone())
+        .expect("it is there already");
     let mut again = get("/lab/stream");
     let last = before.words().1.pop().expect("some came");
     again.headers.push(("last-event-id".into(), last));
@@ -186,5 +194,8 @@ fn without_a_store_an_old_id_starts_anew_and_retry_is_sent_where_wished() {
     assert_eq!(play("{}", again).words().0.split_whitespace().count(), 18);
     let json = r#"{"resume":{"retryMs":250}}"#;
     let seen = play(json, get("/lab/stream"));
-    assert!(seen.text().starts_with("retry: 250\n\nid: r0:0\ndata: \"A \""));
+    assert!(
+        seen.text()
+            .starts_with("retry: 250\n\nid: r0:0\ndata: \"A \"")
+    );
 }

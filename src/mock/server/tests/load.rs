@@ -14,13 +14,26 @@ fn a_busy_server_slows_down_with_every_reply_in_it() {
         "pace":{"kind":"busy","weightsBytes":16000000000,"bytesPerSecond":2e12},
         "capacity":{"memoryBytes":68719476736,"kvBytesPerToken":131072}}"#;
     let alone = play(json, get("/lab/stream"));
-    assert!((8.2..8.3).contains(&alone.times()[0]), "{:?}", alone.times());
+    assert!(
+        (8.2..8.3).contains(&alone.times()[0]),
+        "{:?}",
+        alone.times()
+    );
     let mut server = server(json);
-    let all: Vec<_> = (0..64).map(|_| server.request(0.0, get("/lab/stream"))).collect();
+    let all: Vec<_> = (0..64)
+        .map(|_| server.request(0.0, get("/lab/stream")))
+        .collect();
     let seen = run(&mut server, &all, 1e9);
     // The first is in a step of its own; the others join at its end.
-    let gaps: Vec<_> = seen[5].times().windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert!(gaps[..2].iter().all(|gap| (25.0..25.5).contains(gap)), "{gaps:?}");
+    let gaps: Vec<_> = seen[5]
+        .times()
+        .windows(2)
+        .map(|pair| pair[1] - pair[0])
+        .collect();
+    assert!(
+        gaps[..2].iter().all(|gap| (25.0..25.5).contains(gap)),
+        "{gaps:?}"
+    );
     let floor = json.replace("\"bytesPerSecond\"", "\"floorMs\":40,\"bytesPerSecond\"");
     assert_eq!(play(&floor, get("/lab/stream")).times()[..2], [40.0, 80.0]);
 }
@@ -30,9 +43,14 @@ fn request_129_waits_for_memory() {
     let json = r#"{"text":{"kind":"words","words":"a b"},"pace":{"kind":"fixed","ms":10},
         "capacity":{"memoryBytes":68719476736,"kvBytesPerToken":131072,"contextTokens":4096}}"#;
     let mut server = server(json);
-    let all: Vec<_> = (0..129).map(|_| server.request(0.0, get("/lab/stream"))).collect();
+    let all: Vec<_> = (0..129)
+        .map(|_| server.request(0.0, get("/lab/stream")))
+        .collect();
     let stats = server.stats();
-    assert_eq!((stats.seats_used, stats.waiting, stats.kv_bytes), (128, 1, 68_719_476_736));
+    assert_eq!(
+        (stats.seats_used, stats.waiting, stats.kv_bytes),
+        (128, 1, 68_719_476_736)
+    );
     let seen = run(&mut server, &all, 1e9);
     // Its headers come at once all the same.
     assert_eq!(seen[128].head_ms, 0.0);
@@ -53,7 +71,11 @@ fn overcommitted_memory_stops_the_newest_and_lets_it_finish_later() {
     let seen = run(&mut server, &[first, second], 1e9);
     assert_eq!(seen[0].end_ms, 180.0);
     assert_eq!(seen[0].body(), seen[1].body());
-    let gaps = seen[1].times().windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
+    let gaps = seen[1]
+        .times()
+        .windows(2)
+        .map(|pair| pair[1] - pair[0])
+        .fold(0.0, f64::max);
     assert!(gaps > 50.0, "the stream stalls: {gaps}");
     let count = |what: &What| server.trace().filter(|event| event.what == *what).count();
     assert_eq!(count(&What::Preempted), 1);
@@ -86,7 +108,14 @@ fn a_full_server_answers_429_and_free_waits_behind_paid() {
         request.headers.push(("x-tier".into(), tier.into()));
         server.request(0.0, request)
     };
-    let all = [ask("free"), ask("paid"), ask("free"), ask("paid"), ask("free"), ask("paid")];
+    let all = [
+        ask("free"),
+        ask("paid"),
+        ask("free"),
+        ask("paid"),
+        ask("free"),
+        ask("paid"),
+    ];
     let seen = run(&mut server, &all, 1e9);
     let status: Vec<_> = seen.iter().map(|seen| seen.status).collect();
     assert_eq!(status, [200, 200, 200, 200, 429, 429]);
@@ -103,7 +132,10 @@ fn a_full_server_answers_429_and_free_waits_behind_paid() {
         .collect();
     assert!(pools.contains(&(2, "all".to_owned())), "{pools:?}");
     let stats = server.stats();
-    assert_eq!((stats.rate_limited, stats.finished, stats.produced), (2, 4, 72));
+    assert_eq!(
+        (stats.rate_limited, stats.finished, stats.produced),
+        (2, 4, 72)
+    );
     assert_eq!((stats.seats, stats.seats_used), (Some(2), 0));
 }
 
@@ -132,7 +164,9 @@ fn an_incident_takes_seats_and_gives_them_back() {
         "incidents":[{"atMs":100,"capacity":0.25},{"atMs":500,"capacity":1}]}}"#;
     let mut server = server(json);
     server.advance(150.0);
-    let all: Vec<_> = (0..4).map(|_| server.request(150.0, get("/lab/stream"))).collect();
+    let all: Vec<_> = (0..4)
+        .map(|_| server.request(150.0, get("/lab/stream")))
+        .collect();
     assert_eq!(server.stats().seats, Some(1));
     let seen = run(&mut server, &all, 1e9);
     assert_eq!(starts(&seen), [160.0, 340.0, 510.0, 510.0]);

@@ -52,7 +52,10 @@ pub(super) struct Seen {
 
 impl Seen {
     pub(super) fn body(&self) -> Vec<u8> {
-        self.arrivals.iter().flat_map(|(_, bytes)| bytes.clone()).collect()
+        self.arrivals
+            .iter()
+            .flat_map(|(_, bytes)| bytes.clone())
+            .collect()
     }
 
     pub(super) fn text(&self) -> String {
@@ -116,7 +119,11 @@ pub(super) fn run(server: &mut MockServer, connections: &[u64], until_ms: f64) -
 fn read(server: &mut MockServer, connection: u64, now_ms: f64, seen: &mut Seen) {
     let Some(head) = server.head(connection).cloned() else {
         // Broken before its head came.
-        if server.connections.get(&connection).is_some_and(|open| open.end.is_none()) {
+        if server
+            .connections
+            .get(&connection)
+            .is_some_and(|open| open.end.is_none())
+        {
             return;
         }
         let taken = server.take(now_ms, connection);
@@ -160,7 +167,11 @@ fn the_same_scenario_and_requests_have_the_same_trace() {
         let mut server = server(json);
         let mut connections = Vec::new();
         for at in 0..6 {
-            let path = if at % 2 == 0 { "/lab/stream" } else { "/lab/wait" };
+            let path = if at % 2 == 0 {
+                "/lab/stream"
+            } else {
+                "/lab/wait"
+            };
             connections.push(server.request(f64::from(at) * 7.0, get(path)));
         }
         server.cancel(60.0, connections[2]);
@@ -180,7 +191,11 @@ fn ten_thousand_replies_leave_nothing_planned() {
             "hops":[{"kind":"idle","ms":5000}]}"#,
     );
     for n in 0..10_000 {
-        let path = if n % 2 == 0 { "/lab/stream" } else { "/lab/wait" };
+        let path = if n % 2 == 0 {
+            "/lab/stream"
+        } else {
+            "/lab/wait"
+        };
         let connection = server.request(server.now_ms, get(path));
         if n % 3 == 0 {
             server.cancel(server.now_ms + 1.0, connection);
@@ -192,5 +207,8 @@ fn ten_thousand_replies_leave_nothing_planned() {
     assert!(server.planned.is_empty() && server.connections.is_empty());
     assert!(server.jobs.is_empty() && server.changed().is_empty());
     let stats = server.stats();
-    assert_eq!((stats.active, stats.connections, stats.seats_used), (0, 0, 0));
+    assert_eq!(
+        (stats.active, stats.connections, stats.seats_used),
+        (0, 0, 0)
+    );
 }

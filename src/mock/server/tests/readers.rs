@@ -15,7 +15,10 @@ fn leaving_stops_the_generator_in_every_mode() {
         server.cancel(100.0, left);
         assert_eq!(server.next_ms(), None, "{path}");
         let stats = server.stats();
-        assert_eq!((stats.cancelled, stats.produced, stats.seats_used), (1, 3, 0));
+        assert_eq!(
+            (stats.cancelled, stats.produced, stats.seats_used),
+            (1, 3, 0)
+        );
         // The seat is free for the next one, which is served as if nothing had been.
         let next = server.request(100.0, get(path));
         assert_eq!(run(&mut server, &[next], 1e9)[0].end_ms, 694.0);
@@ -95,7 +98,10 @@ fn a_reader_stopped_for_30_s_gets_an_error_event_and_the_generator_stops() {
         last = bytes;
     }
     let last = String::from_utf8(last).expect("it is text");
-    assert!(last.starts_with("event: error\ndata: {\"error\":"), "{last}");
+    assert!(
+        last.starts_with("event: error\ndata: {\"error\":"),
+        "{last}"
+    );
     assert!(last.contains("slow_client"), "{last}");
     let why = What::Cancelled { why: "slow-client" };
     assert!(server.trace().any(|event| event.what == why));
@@ -146,7 +152,10 @@ fn tokens_from_outside_keep_their_pace_and_are_wanted_only_when_read() {
         assert!(server.push(at_ms, 0, text));
     }
     assert!(server.wanting().is_empty(), "the reader is two behind");
-    assert_eq!(server.take(30.0, connection), Taken::Bytes(b"data: \"a\"\n\n".to_vec()));
+    assert_eq!(
+        server.take(30.0, connection),
+        Taken::Bytes(b"data: \"a\"\n\n".to_vec())
+    );
     assert_eq!(server.wanting(), [0]);
     server.end(40.0, 0, None);
     let seen = run(&mut server, &[connection], 1e9).remove(0);

@@ -18,10 +18,19 @@ fn the_eighteen_words_take_594_ms_in_93_bytes_whole_or_276_streamed() {
     near(streamed.end_ms, 594.0);
     near(streamed.times()[0], 33.0);
     assert_eq!(streamed.body().len(), 276);
-    assert_eq!((streamed.arrivals.len(), streamed.words().0), (19, text.to_owned()));
+    assert_eq!(
+        (streamed.arrivals.len(), streamed.words().0),
+        (19, text.to_owned())
+    );
     let plain = play("{}", get("/lab/plain"));
-    assert_eq!((plain.text(), plain.end_ms), (text.to_owned(), streamed.end_ms));
-    assert_eq!(plain.header("content-type"), Some("text/plain; charset=utf-8"));
+    assert_eq!(
+        (plain.text(), plain.end_ms),
+        (text.to_owned(), streamed.end_ms)
+    );
+    assert_eq!(
+        plain.header("content-type"),
+        Some("text/plain; charset=utf-8")
+    );
 }
 
 #[test]
@@ -39,7 +48,10 @@ fn streaming_moves_the_first_text_and_transit_adds_once() {
     near(streamed.times()[0], 733.0);
     near(whole.end_ms, 4_660.0);
     near(streamed.end_ms, 4_660.0);
-    assert_eq!(whole.text(), format!("{{\"text\":\"{}\"}}", streamed.words().0));
+    assert_eq!(
+        whole.text(),
+        format!("{{\"text\":\"{}\"}}", streamed.words().0)
+    );
 }
 
 #[test]
@@ -74,7 +86,12 @@ fn prefill_is_linear_and_quadratic_in_the_prompt_and_the_first_request_wakes_the
 #[test]
 fn headers_leave_before_the_first_token() {
     let json = r#"{"prefill":{"queueMs":900},"transit":{"requestMs":10,"responseMs":20}}"#;
-    for request in [get("/lab/stream"), get("/lab/wait"), chat(""), chat(",\"stream\":true")] {
+    for request in [
+        get("/lab/stream"),
+        get("/lab/wait"),
+        chat(""),
+        chat(",\"stream\":true"),
+    ] {
         let seen = play(json, request);
         near(seen.head_ms, 30.0);
         assert!(seen.times()[0] >= 963.0);
@@ -82,7 +99,10 @@ fn headers_leave_before_the_first_token() {
     }
     let stream = play(json, get("/lab/stream"));
     assert_eq!(stream.header("x-accel-buffering"), Some("no"));
-    assert_eq!(stream.header("content-type"), Some("text/event-stream; charset=utf-8"));
+    assert_eq!(
+        stream.header("content-type"),
+        Some("text/event-stream; charset=utf-8")
+    );
 }
 
 #[test]
@@ -121,7 +141,10 @@ fn every_hop_and_every_pair_of_hops_keeps_the_text_and_only_moves_it() {
             assert!(seen.end_ms >= 594.0, "{a} {b}");
             let first = seen.times()[0];
             let holds_all = ["cdn", "framework", "client"];
-            if holds_all.iter().any(|kind| a.contains(kind) || b.contains(kind)) {
+            if holds_all
+                .iter()
+                .any(|kind| a.contains(kind) || b.contains(kind))
+            {
                 assert!(first >= 594.0, "{a} {b}: {first}");
             } else if a.contains("idle") && b.contains("idle") {
                 near(first, 33.0);
@@ -175,5 +198,8 @@ fn forty_calls_at_once_differ_in_their_first_text_alone() {
     let text = stream[0].words().0;
     assert_eq!(text.split_whitespace().count(), 120);
     assert!(stream.iter().all(|seen| seen.words().0 == text));
-    assert!(wait.iter().all(|seen| seen.text() == format!("{{\"text\":\"{text}\"}}")));
+    assert!(
+        wait.iter()
+            .all(|seen| seen.text() == format!("{{\"text\":\"{text}\"}}"))
+    );
 }
