@@ -67,6 +67,8 @@ async function answer(host, request, response) {
     return;
   }
   for await (const bytes of reply.body) {
+    // Leaving the loop cancels the body.
+    if (response.destroyed) return;
     if (!response.write(bytes)) await drained(response);
   }
   response.end();

@@ -166,15 +166,17 @@ fn type_check() -> Result<()> {
     Ok(())
 }
 
-/// Tests that Node runs by itself: the pages' logic and the static server.
+/// Tests that Node runs by itself: the pages' logic and the servers.
 fn script_tests(counts: &mut Counts) -> Result<()> {
     let mut pages = Command::new("node");
     pages.current_dir(paths::root()).arg("www/test/run.mjs");
     count(&mut pages, counts)?;
     let mut server = Command::new("node");
-    server
-        .current_dir(paths::root())
-        .args(["--test", "xtask/node/serve.test.mjs"]);
+    server.current_dir(paths::root()).args([
+        "--test",
+        "xtask/node/serve.test.mjs",
+        "xtask/node/mock-server.test.mjs",
+    ]);
     count(&mut server, counts)
 }
 
