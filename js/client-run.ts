@@ -65,7 +65,7 @@ export class ClientRun {
   async #descend(): Promise<Response> {
     const { core, timers } = this.#shared;
     let next = this.#call.first();
-    while (next.kind === 'Try') {
+    while (next.kind === 'try') {
       try {
         if (next.waitMs > 0) await this.#wait(next.waitMs);
         const outcome: Next | Response = await this.#try(next.rung, next.waitMs, next.deadlineMs);
@@ -78,7 +78,7 @@ export class ClientRun {
       }
     }
     this.#unlisten();
-    if (next.kind === 'Answer' && this.#refusal !== undefined) return this.#refusal;
+    if (next.kind === 'answer' && this.#refusal !== undefined) return this.#refusal;
     return this.#fall();
   }
 
@@ -124,7 +124,7 @@ export class ClientRun {
       Date.now(),
       random(),
     );
-    if (next.kind === 'Answer') this.#refusal = response;
+    if (next.kind === 'answer') this.#refusal = response;
     else response.body?.cancel().catch(() => undefined);
     return next;
   }

@@ -30,9 +30,9 @@ export function encodeEvent(
 
 /** What a call does next; see `src/client/ladder.rs`. */
 export type Next =
-  | { kind: 'Try'; rung: number; waitMs: number; deadlineMs: number | null }
-  | { kind: 'Answer' }
-  | { kind: 'Fall' };
+  | { kind: 'try'; rung: number; waitMs: number; deadlineMs: number | null }
+  | { kind: 'answer' }
+  | { kind: 'fall' };
 
 /** See `src/wasm/streaming/client.rs`. */
 export class ClientCore {

@@ -10,6 +10,10 @@ import { PACKAGE } from '../support/package.js';
 /** What each entry exports, and the globals that every runtime has and it may touch. */
 const ENTRIES: Record<string, { names: string; touches: string[] }> = {
   index: { names: 'TokenbrookError load', touches: [] },
+  client: {
+    names: 'TokenbrookError createClient ready',
+    touches: ['TextDecoder', 'TextEncoder'],
+  },
   sse: {
     names: 'EventStreamParser TokenbrookError encodeEvent eventStream ready',
     // wasm-bindgen makes both when its module is evaluated.
@@ -54,7 +58,7 @@ test('the manifest exports the entries and depends on nothing', () => {
   };
   expect(manifest.type).toBe('module');
   expect(manifest.dependencies).toBeUndefined();
-  expect(Object.keys(manifest.exports)).toEqual(['.', './sse']);
+  expect(Object.keys(manifest.exports)).toEqual(['.', './client', './sse']);
   for (const target of Object.values(manifest.exports).flatMap((entry) => Object.values(entry))) {
     expect(existsSync(join(PACKAGE, target))).toBe(true);
   }
