@@ -2,6 +2,9 @@ import type { Attempt, CachedReply, Client, ClientOptions, Provider } from '../.
 import { expect, test } from '../support/app.js';
 import { entryUrl } from '../support/streaming.js';
 
+type ClientEntry = typeof import('../../../js/client.js');
+type SseEntry = typeof import('../../../js/sse.js');
+
 type Answer = (request: Request, nth: number) => Response | Promise<Response>;
 
 /** A provider that tells what it was asked. */
@@ -29,7 +32,7 @@ interface Setup {
 }
 
 async function setup(providers: Provider[], options: Partial<ClientOptions> = {}): Promise<Setup> {
-  const { createClient } = (await import(entryUrl('client'))) as typeof import('../../../js/client.js');
+  const { createClient } = (await import(entryUrl('client'))) as ClientEntry;
   const attempts: Attempt[] = [];
   const client = createClient({
     providers,
@@ -72,6 +75,9 @@ function streamed(text: string, { cut = Infinity, reset = false } = {}): Respons
 const refusal = (status: number, headers: Record<string, string> = {}): Response =>
   new Response('{"error":{"message":"no"}}', { status, headers });
 
+const json = (body: string): Response =>
+  new Response(body, { headers: { 'content-type': 'application/json' } });
+
 const ask = (client: Client, init: RequestInit = {}): Promise<Response> =>
   client.fetch('http://one.test/v1/chat/completions', {
     method: 'POST',
@@ -81,7 +87,7 @@ const ask = (client: Client, init: RequestInit = {}): Promise<Response> =>
 
 /** The text of all events, and what ended them. */
 async function textOf(response: Response): Promise<[string, unknown]> {
-  const { EventStreamParser } = (await import(entryUrl('sse'))) as typeof import('../../../js/sse.js');
+  const { EventStreamParser } = (await import(entryUrl('sse'))) as SseEntry;
   let text = '';
   let end: unknown = 'cut';
   const parser = new EventStreamParser({
@@ -223,7 +229,7 @@ test('a failure within a stream is told and ends it', async () => {
 
 test('a wrong kind of body before the first text goes to the next rung', async () => {
   const html = () => new Response('<p>', { headers: { 'content-type': 'text/html' } });
-  const half = () => new Response('{"choices":[', { headers: { 'content-type': 'application/json' } });
+  const half = () => json('{"choices":[');
   const error = () => streamed('data: {"error":{"message":"busy"}}\n\n');
   const broken = () => streamed('data: {"a":\n\n');
   const providers = [html, half, error, broken].map((answer, i) => fake(String(i), answer));
@@ -339,9 +345,7 @@ test('a whole reply is handed on as it is, with its spend and its cached share',
       prompt_tokens_details: { cached_tokens: 600 },
     },
   });
-  const a = fake('a', () => new Response(body, { headers: { 'content-type': 'application/json' } }), {
-    prices: { prompt: 2, cached: 1, completion: 10 },
-  });
+  const a = fake('a', () => json(body), { prices: { prompt: 2, cached: 1, completion: 10 } });
   const { client } = await setup([a]);
   expect(await (await ask(client)).text()).toBe(body);
   const { spend, cachedShare } = await client.meters();
@@ -352,7 +356,7 @@ test('a whole reply is handed on as it is, with its spend and its cached share',
 test('a silent model swap shows in the evaluation set', async () => {
   let model = 'Paris';
   const reply = () => JSON.stringify({ choices: [{ message: { content: model } }] });
-  const a = fake('a', () => new Response(reply(), { headers: { 'content-type': 'application/json' } }));
+  const a = fake('a', () => json(reply()));
   const cases = [{ body: { messages: [] }, passes: (text: string) => text === 'Paris' }];
   const { client } = await setup([a], { evals: { cases }, limits: { evalShare: 0.9 } });
   expect([await client.evaluate(), (await client.meters()).alerts]).toEqual([1, []]);

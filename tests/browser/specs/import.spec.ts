@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { brotliCompressSync } from 'node:zlib';
 
 import { expect, test } from '@playwright/test';
 
@@ -65,4 +66,11 @@ test('the manifest exports the entries and depends on nothing', () => {
   for (const file of ['worker.js', 'engine.js', 'engine_bg.wasm', 'streaming_bg.wasm']) {
     expect(existsSync(join(PACKAGE, file))).toBe(true);
   }
+});
+
+test('the small module has at most 200 kB after brotli', () => {
+  const module = readFileSync(join(PACKAGE, 'streaming_bg.wasm'));
+  const bytes = brotliCompressSync(module).length;
+  expect(bytes).toBeGreaterThan(10_000);
+  expect(bytes).toBeLessThanOrEqual(200_000);
 });
