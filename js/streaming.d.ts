@@ -64,7 +64,6 @@ export class ClientCore {
     completionPrice: number,
   ): void;
   recordEval(passed: boolean): void;
-  isOpen(rung: number, nowMs: number): boolean;
   meters(): unknown;
 }
 
@@ -77,7 +76,6 @@ export class ClientCall {
   reconnect(): string | undefined;
   readonly isComplete: boolean;
   readonly hasText: boolean;
-  readonly model: string | undefined;
   free(): void;
 }
 

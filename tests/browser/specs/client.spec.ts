@@ -365,6 +365,32 @@ test('a silent model swap shows in the evaluation set', async () => {
   expect((await client.meters()).alerts).toEqual(['eval-share']);
 });
 
+test('the evaluation set is asked on a schedule until the client is disposed', async () => {
+  let nowMs = 0;
+  let calls: { ms: number; call: () => void }[] = [];
+  const timers = {
+    nowMs: () => nowMs,
+    at: (ms: number, call: () => void) => {
+      const entry = { ms, call };
+      calls.push(entry);
+      return () => void (calls = calls.filter((other) => other !== entry));
+    },
+  };
+  const a = fake('a', () => json('{"choices":[{"message":{"content":"Paris"}}]}'));
+  const cases = [{ body: {}, passes: (text: string) => text === 'Paris' }];
+  const { client } = await setup([a], { evals: { cases, everyMs: 1000 }, timers });
+  for (const expected of [1, 2]) {
+    nowMs += 1000;
+    const due = calls.filter(({ ms }) => ms <= nowMs);
+    calls = calls.filter((entry) => !due.includes(entry));
+    for (const { call } of due) call();
+    await expect.poll(() => a.asked.length).toBe(expected);
+  }
+  expect((await client.meters()).evalShare).toBe(1);
+  client.dispose();
+  expect(calls).toEqual([]);
+});
+
 test('options of the wrong kind are refused', async () => {
   const good = fake('a', () => refusal(500));
   for (const [providers, options, name] of [
