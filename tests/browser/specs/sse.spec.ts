@@ -179,11 +179,13 @@ test('a push within a callback is read after what is there', async () => {
   const parser: EventStreamParser = new EventStreamParser({
     onEvent: ({ data }) => {
       seen.push(data);
-      if (data === 'a') parser.push(utf8.encode('data: c\n\n'));
+      if (data !== 'a') return;
+      parser.push(utf8.encode('data: c\n\n'));
+      seen.push('pushed');
     },
   });
   parser.push(utf8.encode('data: a\n\ndata: b\n\n'));
-  expect(seen).toEqual(['a', 'b', 'c']);
+  expect(seen).toEqual(['a', 'pushed', 'b', 'c']);
 });
 
 test('a callback that throws loses nothing behind it', async () => {
@@ -271,6 +273,21 @@ test('a cancel reaches the source with its reason, even while a piece waits', as
   });
   const reader = stream.pipeThrough(eventStream()).getReader();
   await reader.read();
+  await reader.cancel('enough');
+  await later();
+  expect(reason).toBe('enough');
+});
+
+test('a cancel reaches a source that is silent', async () => {
+  const { eventStream } = await loadSse();
+  let reason: unknown;
+  const stream = new ReadableStream<Uint8Array>({
+    start: (controller) => controller.enqueue(utf8.encode('data: a\n\n')),
+    cancel: (why) => void (reason = why),
+  });
+  const reader = stream.pipeThrough(eventStream()).getReader();
+  await reader.read();
+  await later();
   await reader.cancel('enough');
   await later();
   expect(reason).toBe('enough');
