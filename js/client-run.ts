@@ -32,6 +32,7 @@ export class ClientRun {
   #attempts = 0;
   #lastStatus = 0;
   #wasLate = false;
+  #lastError: unknown;
   #firstTextMs = 0;
   /** The reply as it goes to the cache. */
   #kept = '';
@@ -92,6 +93,7 @@ export class ClientRun {
     const failed = (responded: boolean, error: unknown): Next => {
       this.#abort.signal.throwIfAborted();
       this.#wasLate = error instanceof Late;
+      this.#lastError = error;
       attempt.abort(error);
       const nowMs = timers.nowMs();
       return core.noAnswer(this.#call, nowMs, responded, this.#wasLate, random());
@@ -196,6 +198,7 @@ export class ClientRun {
       this.#lastStatus === 429 ? 'rate-limited' : this.#wasLate ? 'timeout' : 'server-error';
     const last = this.#lastStatus > 0 ? ` (HTTP ${this.#lastStatus})` : '';
     throw new TokenbrookError(code, `No provider of the client answered${last}: try later.`, {
+      cause: this.#lastError,
       ...(this.#lastStatus > 0 && { status: this.#lastStatus }),
     });
   }

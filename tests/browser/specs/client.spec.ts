@@ -272,6 +272,8 @@ test('without an answer the client says why', async () => {
     const { client } = await setup([fake('a', answer, rest)]);
     expect(await codeOf(ask(client))).toBe(code);
   }
+  const { client } = await setup([fake('a', () => Promise.reject(new TypeError('reset')))]);
+  await expect(ask(client)).rejects.toMatchObject({ cause: { message: 'reset' } });
 });
 
 test('a provider that fails is left alone for a while, and then asked by one call', async () => {
@@ -395,6 +397,7 @@ test('options of the wrong kind are refused', async () => {
   const good = fake('a', () => refusal(500));
   for (const [providers, options, name] of [
     [[], {}, 'providers'],
+    [[good], { retry: { attempts: Number.NaN } }, 'attempts'],
     [[good], { silenceMs: -1 }, 'silenceMs'],
     [[good], { retry: { baseMs: '5' as unknown as number } }, 'baseMs'],
     [[{ ...good, deadlineMs: 0 }], {}, 'deadlineMs'],
