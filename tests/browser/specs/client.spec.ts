@@ -146,6 +146,15 @@ test('a stream cut at any byte goes on where it was, each event once', async () 
   }
 });
 
+test('what a server tells again after a break is not shown again', async () => {
+  const text = sse('r');
+  const cut = text.indexOf('four');
+  const a = fake('a', (_, nth) => streamed(text, { cut: nth === 1 ? cut : Infinity }));
+  const { client } = await setup([a]);
+  expect(await textOf(await ask(client))).toEqual([WORDS.join(''), 'done']);
+  expect(a.asked).toHaveLength(2);
+});
+
 test('a POST is not sent again where it may have done something', async () => {
   for (const [answer, expected] of [
     [() => Promise.reject(new TypeError('reset')), [1, 1]],
