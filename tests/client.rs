@@ -517,5 +517,10 @@ fn failures_within_a_stream_are_told_without_their_payload() {
         let message = expected.to_owned();
         assert_eq!(all[1], Heard::Failed { message }, "{data}");
         assert!(!reply.is_complete() && reply.reconnect().is_none());
+        // With ids too: its server has ended it.
+        let (mut reply, id) = (Reply::default(), Rc::from("r:1"));
+        reply.hear("message", &chunk("a"), &id);
+        reply.hear(event, data, &id);
+        assert_eq!(reply.reconnect(), None);
     }
 }
