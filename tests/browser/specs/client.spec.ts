@@ -239,7 +239,7 @@ test('a failure within a stream is told and ends it', async () => {
 test('a wrong kind of body before the first text goes to the next rung', async () => {
   const html = () => new Response('<p>', { headers: { 'content-type': 'text/html' } });
   const half = () => json('{"choices":[');
-  const error = () => streamed('data: {"error":{"message":"busy"}}\n\n');
+  const error = () => streamed(`data: {"error":{"message":"busy"}}\n\n${sse()}`);
   const broken = () => streamed('data: {"a":\n\n');
   const providers = [html, half, error, broken].map((answer, i) => fake(String(i), answer));
   const last = fake('last', () => streamed(sse()));
