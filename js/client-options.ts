@@ -165,7 +165,8 @@ export interface CheckedClient {
 }
 
 export function checkClientOptions(options: ClientOptions): CheckedClient {
-  const { providers, retry = {}, breaker = {}, limits = {}, silenceMs = 30_000 } = options;
+  const { providers, retry = {}, breaker = {}, limits = {} } = options ?? {};
+  const { silenceMs = 30_000 } = options ?? {};
   if (!Array.isArray(providers) || providers.length === 0) {
     throw invalidOption('providers', 'an array with one provider at least');
   }

@@ -32,6 +32,7 @@ export class ClientRun {
   #attempts = 0;
   #lastStatus = 0;
   #wasLate = false;
+  #lastError: unknown;
   #firstTextMs = 0;
   /** The reply as it goes to the cache. */
   #kept = '';
@@ -65,7 +66,7 @@ export class ClientRun {
   async #descend(): Promise<Response> {
     const { core, timers } = this.#shared;
     let next = this.#call.first();
-    while (next.kind === 'Try') {
+    while (next.kind === 'try') {
       try {
         if (next.waitMs > 0) await this.#wait(next.waitMs);
         const outcome: Next | Response = await this.#try(next.rung, next.waitMs, next.deadlineMs);
@@ -78,7 +79,7 @@ export class ClientRun {
       }
     }
     this.#unlisten();
-    if (next.kind === 'Answer' && this.#refusal !== undefined) return this.#refusal;
+    if (next.kind === 'answer' && this.#refusal !== undefined) return this.#refusal;
     return this.#fall();
   }
 
@@ -92,6 +93,7 @@ export class ClientRun {
     const failed = (responded: boolean, error: unknown): Next => {
       this.#abort.signal.throwIfAborted();
       this.#wasLate = error instanceof Late;
+      this.#lastError = error;
       attempt.abort(error);
       const nowMs = timers.nowMs();
       return core.noAnswer(this.#call, nowMs, responded, this.#wasLate, random());
@@ -124,7 +126,7 @@ export class ClientRun {
       Date.now(),
       random(),
     );
-    if (next.kind === 'Answer') this.#refusal = response;
+    if (next.kind === 'answer') this.#refusal = response;
     else response.body?.cancel().catch(() => undefined);
     return next;
   }
@@ -196,6 +198,7 @@ export class ClientRun {
       this.#lastStatus === 429 ? 'rate-limited' : this.#wasLate ? 'timeout' : 'server-error';
     const last = this.#lastStatus > 0 ? ` (HTTP ${this.#lastStatus})` : '';
     throw new TokenbrookError(code, `No provider of the client answered${last}: try later.`, {
+      cause: this.#lastError,
       ...(this.#lastStatus > 0 && { status: this.#lastStatus }),
     });
   }

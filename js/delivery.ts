@@ -122,7 +122,8 @@ export class TokenDelivery {
     }
     if (verdict === 'release') return true;
     if (typeof verdict !== 'object' || typeof verdict?.replace !== 'string') {
-      throw invalidOption('delivery.check', "a function that gives 'release', { replace } or 'block'");
+      const expected = "a function that gives 'release', { replace } or 'block'";
+      throw invalidOption('delivery.check', expected);
     }
     this.#held = replaced(this.#held, verdict.replace);
     return true;

@@ -45,7 +45,7 @@ export class EventStreamParser {
 
   /** Throws `invalid-option`, and `unsupported-environment` before `ready`. */
   constructor(callbacks: ParserCallbacks) {
-    const { onEvent, onComment, onRetry } = callbacks;
+    const { onEvent, onComment, onRetry } = callbacks ?? {};
     if (typeof onEvent !== 'function') throw invalidOption('onEvent', 'a function');
     for (const [name, callback] of Object.entries({ onComment, onRetry })) {
       if (callback !== undefined && typeof callback !== 'function') {

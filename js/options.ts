@@ -159,7 +159,7 @@ function checkDelivery(delivery: Delivery | undefined): Delivery | undefined {
   if (batchMs !== undefined && !(Number.isFinite(batchMs) && batchMs >= 0)) {
     throw invalidOption('delivery.batchMs', 'a number of milliseconds, 0 or more');
   }
-  if (holdBackTokens !== undefined && !(isPositiveInteger(holdBackTokens) || holdBackTokens === 0)) {
+  if (holdBackTokens !== undefined && holdBackTokens !== 0 && !isPositiveInteger(holdBackTokens)) {
     throw invalidOption('delivery.holdBackTokens', 'a whole number of tokens, 0 or more');
   }
   if (check !== undefined && typeof check !== 'function') {

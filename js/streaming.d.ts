@@ -55,9 +55,9 @@ export function simulateLoad(run: string): string;
 
 /** What a call does next; see `src/client/ladder.rs`. */
 export type Next =
-  | { kind: 'Try'; rung: number; waitMs: number; deadlineMs: number | null }
-  | { kind: 'Answer' }
-  | { kind: 'Fall' };
+  | { kind: 'try'; rung: number; waitMs: number; deadlineMs: number | null }
+  | { kind: 'answer' }
+  | { kind: 'fall' };
 
 /** See `src/wasm/streaming/client.rs`. */
 export class ClientCore {
@@ -89,7 +89,6 @@ export class ClientCore {
     completionPrice: number,
   ): void;
   recordEval(passed: boolean): void;
-  isOpen(rung: number, nowMs: number): boolean;
   meters(): unknown;
 }
 
@@ -102,7 +101,6 @@ export class ClientCall {
   reconnect(): string | undefined;
   readonly isComplete: boolean;
   readonly hasText: boolean;
-  readonly model: string | undefined;
   free(): void;
 }
 

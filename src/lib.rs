@@ -8,6 +8,8 @@
 //!                                             │
 //!                                             ▼
 //!               openai ─► sse ────► wasm: what the worker calls
+//!
+//! tokens ─► stream (when they are shown) · sse ─► client (whom to ask, and what a reply is)
 //! ```
 //!
 //! Every stage has its own module and its own error enum; [`Error`] wraps them and gives the

@@ -258,6 +258,48 @@ fn a_block_ends_the_stream_and_shows_nothing_of_the_window() {
 }
 
 #[test]
+fn a_block_ends_the_stream_at_once() {
+    let options = Options {
+        batch_tokens: Some(5),
+        checked: true,
+        ..Options::default()
+    };
+    let mut check = |window: String, _| match &*window {
+        "bad" => Verdict::Block,
+        _ => Verdict::Release,
+    };
+    let mut run = Run::new(options, &mut check);
+    for (i, text) in ["a", "bad", "b"].iter().enumerate() {
+        run.delivery.push(word(i, text));
+        run.settle(i as f64);
+    }
+    assert_eq!((text(&run.shown), run.ends), ("a".to_owned(), vec![true]));
+}
+
+#[test]
+fn a_token_that_comes_after_a_look_is_looked_at_before_it_is_shown() {
+    let mut delivery = Delivery::new(Options {
+        hold_back_tokens: 1,
+        checked: true,
+        ..Options::default()
+    });
+    ["a", "b"]
+        .iter()
+        .enumerate()
+        .for_each(|(i, text)| delivery.push(word(i, text)));
+    assert_eq!(delivery.step(0.0), Some(Step::Check));
+    delivery.decide(Verdict::Release);
+    delivery.push(word(2, "c"));
+    delivery.finish();
+    assert_eq!(
+        delivery.step(0.0),
+        Some(Step::Check),
+        "nobody has seen the last one"
+    );
+    assert_eq!(delivery.window().text(), "abc");
+}
+
+#[test]
 fn a_whole_reply_is_checked_once_and_shown_or_not() {
     for (blocks, expected) in [(false, "abc"), (true, "")] {
         let mut seen = Vec::new();

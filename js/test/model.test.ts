@@ -35,6 +35,25 @@ test('streams what the engine makes, then tells stats and prompt', async () => {
   expect(await stream.stats).toMatchObject({ finishReason: 'length', completionTokens: 12 });
 });
 
+test('a delivery of the wrong kind is refused, and a good one reaches the reader', async () => {
+  for (const [delivery, name] of [
+    [{ batchTokens: 0 }, 'batchTokens'],
+    [{ batchTokens: 1.5 }, 'batchTokens'],
+    [{ batchMs: -1 }, 'batchMs'],
+    [{ batchMs: Number.POSITIVE_INFINITY }, 'batchMs'],
+    [{ holdBackTokens: -1 }, 'holdBackTokens'],
+    [{ check: 'release' as never }, 'check'],
+    [{ whole: 1 as never }, 'whole'],
+    [{ holdBack: 3 } as never, 'holdBack'],
+  ] as const) {
+    const refused = await rejection(texts(model.generate('hello', { delivery })));
+    expect(refused).toMatchObject({ code: 'invalid-option' });
+    expect(String(refused)).toContain(name);
+  }
+  const stream = model.generate('hello', { maxTokens: 12, delivery: { whole: true } });
+  expect(await texts(stream)).toBe('t0t1t2t3t4t5t6t7t8t9t10t11');
+});
+
 test('a reader that waits after the first token finds at most lookahead + 1 made', async () => {
   for (const [index, lookahead] of [0, 3, 8].entries()) {
     const reader = model.generate('hello', { lookahead }).getReader();

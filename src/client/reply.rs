@@ -47,7 +47,6 @@ pub struct Reply {
     failed: bool,
     finish_reason: Option<String>,
     has_text: bool,
-    model: Option<String>,
     usage: Usage,
 }
 
@@ -124,12 +123,6 @@ impl Reply {
         self.done
     }
 
-    /// The model that answers, by its own word.
-    #[must_use]
-    pub fn model(&self) -> Option<&str> {
-        self.model.as_deref()
-    }
-
     /// Counts so far.
     #[must_use]
     pub fn usage(&self) -> Usage {
@@ -163,9 +156,6 @@ impl Reply {
             return Heard::Failed {
                 message: message.to_owned(),
             };
-        }
-        if let Some(model) = chunk.get("model").and_then(Value::as_str) {
-            self.model = Some(model.to_owned());
         }
         self.count(&chunk);
         let mut text = chunk.as_str().unwrap_or_default().to_owned();

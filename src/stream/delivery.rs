@@ -138,7 +138,7 @@ impl<T: Piece> Delivery<T> {
     #[must_use]
     pub fn due_ms(&self) -> Option<f64> {
         let batch_ms = self.options.batch_ms.filter(|_| !self.options.whole)?;
-        (!self.batch.is_empty()).then(|| self.opened_ms + batch_ms)
+        (!self.batch.is_empty()).then_some(self.opened_ms + batch_ms)
     }
 
     /// What a check has to look at.

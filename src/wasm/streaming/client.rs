@@ -273,13 +273,6 @@ impl ClientCore {
         self.meters.record_eval(passed);
     }
 
-    /// Whether a rung takes no calls.
-    #[wasm_bindgen(js_name = isOpen)]
-    #[must_use]
-    pub fn is_open(&self, rung: usize, now_ms: f64) -> bool {
-        self.ladder.is_open(rung, now_ms)
-    }
-
     /// The state of all meters.
     ///
     /// # Errors
@@ -360,12 +353,5 @@ impl ClientCall {
     #[must_use]
     pub fn has_text(&self) -> bool {
         self.reply.has_text()
-    }
-
-    /// The model that answers, by its own word.
-    #[wasm_bindgen(getter)]
-    #[must_use]
-    pub fn model(&self) -> Option<String> {
-        self.reply.model().map(str::to_owned)
     }
 }

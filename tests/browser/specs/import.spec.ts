@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { brotliCompressSync } from 'node:zlib';
 
 import { expect, test } from '@playwright/test';
 
@@ -10,6 +11,10 @@ import { PACKAGE } from '../support/package.js';
 /** What each entry exports, and the globals that every runtime has and it may touch. */
 const ENTRIES: Record<string, { names: string; touches: string[] }> = {
   index: { names: 'TokenbrookError load', touches: [] },
+  client: {
+    names: 'TokenbrookError createClient ready',
+    touches: ['TextDecoder', 'TextEncoder'],
+  },
   sse: {
     names: 'EventStreamParser TokenbrookError encodeEvent eventStream ready',
     // wasm-bindgen makes both when its module is evaluated.
@@ -54,11 +59,18 @@ test('the manifest exports the entries and depends on nothing', () => {
   };
   expect(manifest.type).toBe('module');
   expect(manifest.dependencies).toBeUndefined();
-  expect(Object.keys(manifest.exports)).toEqual(['.', './sse']);
+  expect(Object.keys(manifest.exports)).toEqual(['.', './client', './sse']);
   for (const target of Object.values(manifest.exports).flatMap((entry) => Object.values(entry))) {
     expect(existsSync(join(PACKAGE, target))).toBe(true);
   }
   for (const file of ['worker.js', 'engine.js', 'engine_bg.wasm', 'streaming_bg.wasm']) {
     expect(existsSync(join(PACKAGE, file))).toBe(true);
   }
+});
+
+test('the small module has at most 200 kB after brotli', () => {
+  const module = readFileSync(join(PACKAGE, 'streaming_bg.wasm'));
+  const bytes = brotliCompressSync(module).length;
+  expect(bytes).toBeGreaterThan(10_000);
+  expect(bytes).toBeLessThanOrEqual(200_000);
 });

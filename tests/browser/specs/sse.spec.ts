@@ -179,11 +179,13 @@ test('a push within a callback is read after what is there', async () => {
   const parser: EventStreamParser = new EventStreamParser({
     onEvent: ({ data }) => {
       seen.push(data);
-      if (data === 'a') parser.push(utf8.encode('data: c\n\n'));
+      if (data !== 'a') return;
+      parser.push(utf8.encode('data: c\n\n'));
+      seen.push('pushed');
     },
   });
   parser.push(utf8.encode('data: a\n\ndata: b\n\n'));
-  expect(seen).toEqual(['a', 'b', 'c']);
+  expect(seen).toEqual(['a', 'pushed', 'b', 'c']);
 });
 
 test('a callback that throws loses nothing behind it', async () => {
@@ -257,7 +259,8 @@ test('what is wrong later in a piece shows only when the reader comes to it', as
 
 test('a stream that ends drops an unfinished event and closes', async () => {
   const { eventStream } = await loadSse();
-  const { stream } = source(['data: a\n\n: hm\n\nretry: 5\n\nda', 'ta: b\r', '\n\r', 'data: lost\n']);
+  const pieces = ['data: a\n\n: hm\n\nretry: 5\n\nda', 'ta: b\r', '\n\r', 'data: lost\n'];
+  const { stream } = source(pieces);
   expect(await collect(stream.pipeThrough(eventStream()))).toEqual(['a', 'b']);
 });
 
@@ -270,6 +273,21 @@ test('a cancel reaches the source with its reason, even while a piece waits', as
   });
   const reader = stream.pipeThrough(eventStream()).getReader();
   await reader.read();
+  await reader.cancel('enough');
+  await later();
+  expect(reason).toBe('enough');
+});
+
+test('a cancel reaches a source that is silent', async () => {
+  const { eventStream } = await loadSse();
+  let reason: unknown;
+  const stream = new ReadableStream<Uint8Array>({
+    start: (controller) => controller.enqueue(utf8.encode('data: a\n\n')),
+    cancel: (why) => void (reason = why),
+  });
+  const reader = stream.pipeThrough(eventStream()).getReader();
+  await reader.read();
+  await later();
   await reader.cancel('enough');
   await later();
   expect(reason).toBe('enough');
@@ -337,7 +355,7 @@ test('in Node, streams wait for the module and the rest says so', () => {
   });
 });
 
-test('works in a page, a worker and a service worker alike', async ({ browser, server }) => {
+test('the entries work in a page, a worker and a service worker alike', async ({ browser, server }) => {
   const page = await openPage(browser, server);
   const found = await page.evaluate(async () => {
     const ask = (target: { postMessage(message: string, transfer: Transferable[]): void }) =>
@@ -366,6 +384,7 @@ test('works in a page, a worker and a service worker alike', async ({ browser, s
       { event: 'message', data: '[DONE]', id: '7' },
     ],
     parsed: [{ event: 'x', data: 'a\nb', id: '1' }],
+    answer: '{"choices":[]}',
   });
   expect(found).toEqual(
     ['Window', 'DedicatedWorkerGlobalScope', 'ServiceWorkerGlobalScope'].map(expected),

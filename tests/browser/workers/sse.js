@@ -1,6 +1,7 @@
-// The same checks of `tokenbrook/sse` in a page, a worker and a service worker; what they find
+// The same checks of the entries over the small module in a page, a worker and a service worker; what they find
 // goes back through the message's port.
 
+import { createClient } from '/pkg/client.js';
 import { EventStreamParser, encodeEvent, eventStream, ready } from '/pkg/sse.js';
 
 export async function check() {
@@ -22,7 +23,10 @@ export async function check() {
   const parser = new EventStreamParser({ onEvent: (event) => parsed.push(event) });
   parser.push(new TextEncoder().encode(encodeEvent({ event: 'x', id: '1', data: 'a\nb' })));
   parser.end();
-  return { scope: globalThis.constructor.name, streamed, parsed };
+  const local = { name: 'local', fetch: async () => new Response('{"choices":[]}') };
+  const client = createClient({ providers: [local] });
+  const answer = await (await client.fetch('http://local/v1/models')).text();
+  return { scope: globalThis.constructor.name, streamed, parsed, answer };
 }
 
 globalThis.addEventListener('message', ({ data, ports }) => {
