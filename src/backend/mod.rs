@@ -27,6 +27,7 @@ mod sampling;
 mod slots;
 mod step;
 mod tokens;
+pub mod webgpu;
 
 pub use error::BackendError;
 pub use sampling::{

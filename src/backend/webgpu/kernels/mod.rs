@@ -1,0 +1,6 @@
+//! The kernels: each a shader, a wrapper that records it, a plain twin and a case that compares
+//! them.
+//!
+//! Products are `y[M, N] = x[M, K] * w[N, K]^T`: `gemv` has one row of `x`, `gemm` several.
+
+pub mod rms_norm;
