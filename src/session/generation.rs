@@ -9,7 +9,7 @@ use super::penalties::Usage;
 use super::random::uniform;
 use super::stop::StopMatcher;
 use super::tool_calls::{Parsed, ToolCallDelta, ToolParser};
-use crate::backend::{Adjustments, SampleParams, Sampled, TokenLogprob};
+use crate::backend::{Adjustments, SampleParams, Sampled, TokenLogprob, TokenSlot};
 use crate::measure::{FinishReason, Recorder, Stats};
 use crate::tokenizer::{Detokenizer, Tokenizer};
 
@@ -74,9 +74,16 @@ pub enum Progress {
     Finished,
 }
 
+/// Tokens made ahead of a reader who names no other number.
+const DEFAULT_LOOKAHEAD: usize = 8;
+
 /// An answer: its ids, its sampler's state, its text's loose ends, its stopwatch.
 #[derive(Debug)]
 pub struct Generation {
+    /// Tells it from the others of its session.
+    number: u64,
+    /// Tokens that may be sampled before the next one is read, that one included.
+    lookahead: usize,
     ids: Vec<u32>,
     prompt_tokens: usize,
     max_tokens: usize,
@@ -96,6 +103,7 @@ pub struct Generation {
 impl Generation {
     /// Starts after a prompt that fits the context.
     pub(super) fn new(
+        number: u64,
         prompt: Vec<u32>,
         options: GenerateOptions,
         constraint: Option<Constraint>,
@@ -106,6 +114,8 @@ impl Generation {
         // The last position's token needs no room in the cache: nothing follows it.
         let room = context_length.saturating_sub(prompt.len()) + 1;
         Self {
+            number,
+            lookahead: DEFAULT_LOOKAHEAD,
             max_tokens: options.max_tokens.unwrap_or(room).min(room),
             seed: options.seed.unwrap_or(0),
             usage: options.has_penalties().then(|| Usage::of_prompt(&prompt)),
@@ -119,6 +129,26 @@ impl Generation {
             ids: prompt,
             options,
         }
+    }
+
+    /// How many tokens may be sampled before the next one is read, that one included; at least
+    /// one is.
+    pub fn set_lookahead(&mut self, tokens: usize) {
+        self.lookahead = tokens.max(1);
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Steps that may be in flight now: a mask needs the token before it, and nothing comes
+    /// after the last token.
+    pub(super) fn most_ahead(&self) -> usize {
+        if self.constraint.is_some() {
+            return 1;
+        }
+        let left = self.max_tokens.saturating_sub(self.recorder.tokens());
+        self.lookahead.min(left).max(1)
     }
 
     /// Prompt and answer so far.
@@ -149,8 +179,12 @@ impl Generation {
         self.recorder.work_starts(now_ms, cached_tokens);
     }
 
-    /// How to choose the next token.
-    pub(super) fn sample_params(&mut self) -> Result<SampleParams<'_>, SessionError> {
+    /// How to choose the token after `ahead` others that are yet to be read, in `pending`.
+    pub(super) fn sample_params<'a>(
+        &'a mut self,
+        ahead: usize,
+        pending: &'a [TokenSlot],
+    ) -> Result<SampleParams<'a>, SessionError> {
         let mask = match &mut self.constraint {
             Some(constraint) => Some(constraint.mask()?),
             None => None,
@@ -169,8 +203,10 @@ impl Generation {
             top_k: self.options.top_k,
             top_p: self.options.top_p,
             min_p: self.options.min_p,
-            uniform: uniform(self.seed, self.recorder.tokens() as u64),
+            uniform: uniform(self.seed, (self.recorder.tokens() + ahead) as u64),
             logprobs: self.options.logprobs,
+            // Only penalties ask.
+            pending: if self.usage.is_some() { pending } else { &[] },
         })
     }
 

@@ -20,6 +20,8 @@ pub(super) struct Ring {
 #[derive(Debug)]
 pub(super) struct KvCache {
     ids: Vec<u32>,
+    /// Positions after those of `ids` whose tokens the host has yet to read.
+    unread: usize,
     blocks: Vec<BlockId>,
     window_blocks: Vec<BlockId>,
     block_tokens: usize,
@@ -34,6 +36,7 @@ impl KvCache {
     pub(super) fn new(capacity: usize, block_tokens: usize, ring: Option<Ring>) -> Self {
         Self {
             ids: Vec::new(),
+            unread: 0,
             blocks: Vec::new(),
             window_blocks: Vec::new(),
             block_tokens,
@@ -50,7 +53,7 @@ impl KvCache {
 
     /// Positions that it holds.
     pub(super) fn len(&self) -> usize {
-        self.ids.len()
+        self.ids.len() + self.unread
     }
 
     pub(super) fn blocks(&self) -> &[BlockId] {
@@ -73,6 +76,7 @@ impl KvCache {
     /// `len` would see; returns the length kept.
     pub(super) fn truncate<B: Backend>(&mut self, len: usize, backend: &mut B) -> usize {
         let len = if self.ring_holds(len) { len } else { 0 };
+        self.unread = 0;
         self.ids.truncate(len);
         if len == 0 || self.written <= self.ring_positions() {
             self.written = self.ids.len();
@@ -99,7 +103,7 @@ impl KvCache {
         rows: usize,
         backend: &mut B,
     ) -> Result<(), BackendError> {
-        let needed = (self.ids.len() + rows).div_ceil(self.block_tokens);
+        let needed = (self.len() + rows).div_ceil(self.block_tokens);
         while self.blocks.len() < needed {
             self.blocks.push(backend.allocate_block(Cache::Full)?);
         }
@@ -107,13 +111,33 @@ impl KvCache {
             self.window_blocks
                 .push(backend.allocate_block(Cache::Window)?);
         }
-        self.written = self.written.max(self.ids.len() + rows);
+        self.written = self.written.max(self.len() + rows);
         Ok(())
     }
 
     /// Notes ids whose keys and values have been written.
     pub(super) fn append(&mut self, ids: &[u32]) {
         self.ids.extend_from_slice(ids);
+    }
+
+    /// Notes a position whose token the host has yet to read.
+    pub(super) fn append_unread(&mut self) {
+        self.unread += 1;
+    }
+
+    /// Notes the token of the first position that was unread.
+    pub(super) fn read(&mut self, id: u32) {
+        if self.unread > 0 {
+            self.unread -= 1;
+            self.ids.push(id);
+        }
+    }
+
+    /// Forgets the positions whose tokens nobody will read.
+    pub(super) fn drop_unread<B: Backend>(&mut self, backend: &mut B) {
+        if self.unread > 0 {
+            self.truncate(self.ids.len(), backend);
+        }
     }
 
     /// Blocks of the whole ring.

@@ -8,6 +8,7 @@ use super::error::SessionError;
 use super::kv_cache::{KvCache, Ring};
 use super::options::invalid;
 use super::pacer::Pacer;
+use super::run_ahead::RunAhead;
 use super::{BLOCK_TOKENS, MAX_ROWS, ModelDescription, Session};
 use crate::backend::Backend;
 use crate::gguf::{Header, Metadata, Reader, Sink, StringArray, TensorInfo};
@@ -115,6 +116,8 @@ impl<B: Backend> Loader<B> {
             constraints: std::cell::OnceCell::new(),
             kv: KvCache::new(context_length, BLOCK_TOKENS, ring),
             pacer: Pacer::new(MAX_ROWS),
+            run_ahead: RunAhead::default(),
+            next_generation: std::cell::Cell::new(0),
             clock: self.clock,
         })
     }

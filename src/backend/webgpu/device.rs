@@ -5,7 +5,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::GpuError;
+use super::{GpuError, platform};
+
+/// Names of adapters that are no hardware, where the platform does not say so.
+const SOFTWARE: [&str; 3] = ["SwiftShader", "llvmpipe", "Basic Render"];
 
 /// What a caller may take away from the device, to run as on a lesser one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,8 +73,9 @@ impl Gpu {
     /// Opens the adapter that the platform prefers for heavy work.
     ///
     /// # Errors
-    /// [`GpuError::NoAdapter`], [`GpuError::Device`].
+    /// [`GpuError::Insecure`], [`GpuError::NoAdapter`], [`GpuError::Device`].
     pub async fn open(options: DeviceOptions) -> Result<Self, GpuError> {
+        platform::check()?;
         let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
         descriptor.backends = wgpu::Backends::VULKAN | wgpu::Backends::BROWSER_WEBGPU;
         let instance = wgpu::Instance::new(descriptor);
@@ -110,8 +114,8 @@ impl Gpu {
             .wgsl_language_features()
             .contains(wgpu::WgslLanguageFeatures::Packed4x8IntegerDotProduct);
         Ok(Self {
-            capabilities: capabilities(&adapter, &device, packed_dot),
-            adapter: describe(&adapter),
+            capabilities: capabilities(&adapter, &device, packed_dot, options),
+            adapter: platform::describe(&adapter.get_info(), &device),
             device,
             queue,
             lost,
@@ -148,29 +152,27 @@ fn wanted_features(adapter: &wgpu::Adapter, options: DeviceOptions) -> wgpu::Fea
     wanted & adapter.features()
 }
 
-fn capabilities(adapter: &wgpu::Adapter, device: &wgpu::Device, packed_dot: bool) -> Capabilities {
+fn capabilities(
+    adapter: &wgpu::Adapter,
+    device: &wgpu::Device,
+    packed_dot: bool,
+    options: DeviceOptions,
+) -> Capabilities {
     let (info, limits, features) = (adapter.get_info(), device.limits(), device.features());
     let sizes = [info.subgroup_min_size, info.subgroup_max_size];
+    // A browser's device may have them all the same.
+    let without = options.without_subgroups || options.default_limits;
     Capabilities {
-        subgroups: features.contains(wgpu::Features::SUBGROUP).then_some(sizes),
+        subgroups: (platform::subgroups(device) && !without).then_some(sizes),
         f16: features.contains(wgpu::Features::SHADER_F16),
         timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         packed_dot,
-        is_software: info.device_type == wgpu::DeviceType::Cpu,
+        is_software: info.device_type == wgpu::DeviceType::Cpu
+            || SOFTWARE.iter().any(|name| info.name.contains(name)),
         max_binding_bytes: limits.max_storage_buffer_binding_size,
         max_buffer_bytes: limits.max_buffer_size,
         max_workgroup_bytes: limits.max_compute_workgroup_storage_size,
         max_invocations: limits.max_compute_invocations_per_workgroup,
         max_groups: limits.max_compute_workgroups_per_dimension,
-    }
-}
-
-fn describe(adapter: &wgpu::Adapter) -> AdapterDescription {
-    let info = adapter.get_info();
-    AdapterDescription {
-        vendor: String::new(),
-        architecture: String::new(),
-        device: info.name,
-        description: [info.driver, info.driver_info].join(" ").trim().to_owned(),
     }
 }

@@ -4,7 +4,13 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GpuError {
-    /// WebGPU is there, but no adapter.
+    /// Pages that came over plain HTTP get no WebGPU.
+    #[error(
+        "WebGPU is for secure pages only: serve this one over HTTPS or from localhost, or use \
+         backend \"cpu\""
+    )]
+    Insecure,
+    /// No WebGPU, or no adapter.
     #[error("no GPU adapter: {0}; use backend \"cpu\", or enable WebGPU in this browser")]
     NoAdapter(String),
     /// The adapter gave no device.
@@ -34,4 +40,18 @@ pub enum GpuError {
         /// The device's words.
         why: String,
     },
+}
+
+impl GpuError {
+    /// The kebab-case code of the public interface.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Insecure => "insecure-context",
+            Self::NoAdapter(_) | Self::Device(_) => "unsupported-environment",
+            Self::Lost(_) => "device-lost",
+            Self::OutOfMemory { .. } => "out-of-memory",
+            Self::Validation { .. } => "internal",
+        }
+    }
 }

@@ -5,6 +5,9 @@ pub mod check;
 mod device;
 mod error;
 pub mod kernels;
+#[cfg_attr(target_arch = "wasm32", path = "web.rs")]
+#[cfg_attr(not(target_arch = "wasm32"), path = "native.rs")]
+mod platform;
 mod readback;
 mod recorder;
 mod shader;
