@@ -17,7 +17,7 @@ export interface LoadRequest {
   settings: EngineSettings;
   headers: [string, string][];
   /** Resolves once the engine can be used. */
-  engine: Promise<new (options: LoaderOptions) => Loader>;
+  engine: Promise<{ open(options: LoaderOptions): Promise<Loader> }>;
   report: (progress: Progress) => void;
 }
 
@@ -43,7 +43,7 @@ export async function loadModel(request: LoadRequest): Promise<Engine> {
     Promise.all(files.slice(1).map((file) => lengthOf(file, headers))),
   ]);
   const fileBytes = [opened.bytes, ...restBytes];
-  const loader = new LoaderClass(loaderOptions(settings, fileBytes));
+  const loader = await LoaderClass.open(loaderOptions(settings, fileBytes));
   const meter = new Meter(total(fileBytes), request.report);
   for (const [index, file] of files.entries()) {
     const current = index === 0 ? opened : await openFile(file, headers);
@@ -54,7 +54,7 @@ export async function loadModel(request: LoadRequest): Promise<Engine> {
     loader.endFile();
   }
   meter.upload();
-  return loader.finish();
+  return await loader.finish();
 }
 
 function loaderOptions(settings: EngineSettings, fileBytes: (number | null)[]): LoaderOptions {
@@ -62,6 +62,8 @@ function loaderOptions(settings: EngineSettings, fileBytes: (number | null)[]): 
   if (settings.contextLength !== undefined) options.contextLength = settings.contextLength;
   if (settings.precision !== undefined) options.precision = settings.precision;
   if (settings.backend !== undefined) options.backend = settings.backend;
+  if (settings.kvCache !== undefined) options.kvCache = settings.kvCache;
+  if (settings.gpu !== undefined) options.gpu = settings.gpu;
   return options;
 }
 

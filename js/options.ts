@@ -13,6 +13,8 @@ const LOAD_OPTIONS: readonly (keyof LoadOptions)[] = [
   'backend',
   'precision',
   'contextLength',
+  'kvCache',
+  'gpu',
   'headers',
   'onProgress',
   'signal',
@@ -74,9 +76,14 @@ export interface CheckedGenerate {
 
 export function checkLoadOptions(options: LoadOptions): CheckedLoad {
   checkNames(options, LOAD_OPTIONS, 'load');
-  const { backend, precision, contextLength, onProgress, signal, workerUrl, wasmUrl } = options;
+  const { backend, precision, contextLength, kvCache, gpu } = options;
+  const { onProgress, signal, workerUrl, wasmUrl } = options;
   checkOneOf('backend', backend, ['auto', 'cpu', 'webgpu']);
   checkOneOf('precision', precision, ['auto', 'exact', 'fast']);
+  checkOneOf('kvCache', kvCache, ['auto', 'f32', 'f16', 'q8_0']);
+  if (gpu !== undefined && !isObject(gpu)) {
+    throw invalidOption('gpu', '{ defaultLimits?, subgroups?, f16? } of booleans');
+  }
   if (contextLength !== undefined && !isPositiveInteger(contextLength)) {
     throw invalidOption('contextLength', 'a whole number of tokens above 0');
   }
@@ -86,7 +93,7 @@ export function checkLoadOptions(options: LoadOptions): CheckedLoad {
   checkUrl('workerUrl', workerUrl);
   checkUrl('wasmUrl', wasmUrl);
   return {
-    settings: { backend, precision, contextLength },
+    settings: { backend, precision, contextLength, kvCache, gpu },
     headers: checkHeaders(options.headers),
     onProgress,
     signal: checkSignal(signal),

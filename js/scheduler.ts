@@ -308,7 +308,9 @@ export class Scheduler {
   async #stepGeneration(job: Generation): Promise<void> {
     job.firstStepAtMs ??= this.#now();
     try {
-      const result = await this.#engine.step(job.engineId);
+      // Tokens that the reader has asked for may be sampled before the first is read.
+      const wanted = job.earlier + job.made < job.credit ? job.credit - job.earlier - job.made : 1;
+      const result = await this.#engine.step(job.engineId, wanted);
       if (result.kind === 'token') this.#deliver(job, result.token);
       else if (result.kind === 'finished') this.#finish(job, null);
     } catch (error) {

@@ -10,7 +10,7 @@ import { Scheduler } from './scheduler.js';
 /** The exports of `engine.js`. */
 export interface EngineModule {
   default: (options: { module_or_path: Response }) => Promise<unknown>;
-  Loader: new (options: LoaderOptions) => Loader;
+  Loader: { open(options: LoaderOptions): Promise<Loader> };
 }
 
 export interface Port {

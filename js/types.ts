@@ -17,6 +17,19 @@ export interface Progress {
   totalBytes: number | null;
 }
 
+/** How keys and values of the context are kept. */
+export type KvCacheFormat = 'auto' | 'f32' | 'f16' | 'q8_0';
+
+/** What to leave unused of a GPU, to run as on a lesser one. */
+export interface GpuOptions {
+  /** WebGPU's default limits and no features. */
+  defaultLimits?: boolean;
+  /** Default true: subgroup operations are used where the GPU has them. */
+  subgroups?: boolean;
+  /** Default true: 16-bit floats are used where the GPU has them. */
+  f16?: boolean;
+}
+
 export interface LoadOptions {
   /** Default `auto`. `model.info.backendReason` says why the one in use was chosen. */
   backend?: Backend | undefined;
@@ -24,6 +37,9 @@ export interface LoadOptions {
   precision?: Precision | undefined;
   /** Tokens of prompt and answer together. Default min(the model's, 4096). */
   contextLength?: number | undefined;
+  /** Default `auto`: `f16` on WebGPU. The CPU backend keeps `f32`. */
+  kvCache?: KvCacheFormat | undefined;
+  gpu?: GpuOptions | undefined;
   /** Sent with each request for the model, for downloads behind a login. */
   headers?: HeadersInit | undefined;
   onProgress?: ((progress: Progress) => void) | undefined;

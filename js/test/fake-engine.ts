@@ -251,8 +251,9 @@ export class FakeModule {
   #loaderClass() {
     const module = this;
     return class {
-      constructor(options: LoaderOptions) {
+      static async open(options: LoaderOptions) {
         module.options = options;
+        return new this();
       }
       get receivedBytes(): number {
         return module.received.length;
@@ -264,7 +265,7 @@ export class FakeModule {
       endFile(): void {
         module.filesEnded += 1;
       }
-      finish(): Engine {
+      async finish(): Promise<Engine> {
         return module.engine as unknown as Engine;
       }
       free(): void {}

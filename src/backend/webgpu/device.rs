@@ -59,6 +59,22 @@ pub struct AdapterDescription {
     pub description: String,
 }
 
+impl std::fmt::Display for AdapterDescription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = [
+            &self.vendor,
+            &self.architecture,
+            &self.device,
+            &self.description,
+        ];
+        let known: Vec<_> = names.into_iter().filter(|name| !name.is_empty()).collect();
+        match known.is_empty() {
+            true => f.write_str("an adapter without a name"),
+            false => f.write_str(&known.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(" ")),
+        }
+    }
+}
+
 /// A device and its queue.
 #[derive(Clone, Debug)]
 pub struct Gpu {

@@ -1,0 +1,840 @@
+//! The [`Backend`] over the kernels.
+//!
+//! A pass of a shape class is recorded while the forward pass issues its operations, and
+//! replayed from then on: per pass the step state is written, the recording encoded, one
+//! command buffer submitted. Recordings are void when a buffer that they bind is replaced:
+//! when the KV cache grows, or the first time that many rows of logits are asked for.
+
+use std::collections::HashMap;
+
+use super::arena::Arena;
+use super::kernels::{
+    attention, embed, linear, norm_add, qk_rope_append, rms_norm, rope_table,
+};
+use super::kv::{KvLayout, KvPool};
+use super::plan::Plan;
+use super::planes::{Allocations, Matrix};
+use super::readback::Readback;
+use super::recorder::{Extents, Pipelines, Recorder, Recording as Recorded};
+use super::sampler::{Mode, RING_SLOTS, SLOT_WORDS, SampleStep, Sampler};
+use super::step::{StepSequence, StepWords};
+use super::{AdapterDescription, Gpu, GpuError, KvFormat, WebGpuOptions, row_stride};
+use crate::backend::ledger::Ledger;
+use crate::backend::ops::{
+    Attention, Cache, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, NormSpan,
+    OutResidual, QkRopeAppend,
+};
+use crate::backend::{
+    Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Outputs,
+    Recording, RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, TokenSource,
+    VectorId,
+};
+use crate::gguf::GgmlType;
+
+/// Bytes of a slot of the ring of tokens.
+const SLOT_BYTES: u64 = SLOT_WORDS as u64 * 4;
+
+/// Tokens that may be on their way to the host: more than any run-ahead.
+const CARRIERS: usize = 16;
+
+/// The most rows of the middle shape class: a few rows of verification or of batched
+/// sequences.
+const FEW_ROWS: usize = 8;
+
+/// Passes with one recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum RowClass {
+    One,
+    Few,
+    Many,
+}
+
+type PassKey = (RowClass, Outputs);
+
+/// Backend on a GPU.
+#[derive(Debug)]
+pub struct WebGpuBackend {
+    gpu: Gpu,
+    options: WebGpuOptions,
+    ledger: Ledger,
+    allocations: Allocations,
+    pipelines: Pipelines,
+    matrices: Vec<Matrix>,
+    vectors: Vec<wgpu::Buffer>,
+    frequencies: Vec<wgpu::Buffer>,
+    prepared: Option<Prepared>,
+    read_ms: f64,
+    read: Vec<f32>,
+}
+
+/// What exists once all weights are there.
+#[derive(Debug)]
+struct Prepared {
+    shape: ModelShape,
+    plan: Plan,
+    arena: Arena,
+    step: wgpu::Buffer,
+    words: StepWords,
+    /// Cosines and sines of the pass, a buffer a rope.
+    rotations: Vec<wgpu::Buffer>,
+    /// Room for what products compute of their inputs.
+    linear_scratch: wgpu::Buffer,
+    attention_scratch: [wgpu::Buffer; 2],
+    pools: [KvPool; 2],
+    /// Place of a block in its pool.
+    places: Vec<u32>,
+    sampler: Sampler,
+    samplings: HashMap<Mode, Recorded>,
+    recordings: HashMap<PassKey, Recorded>,
+    /// What the pass at hand runs.
+    pass: Pass,
+    carriers: Vec<Carrier>,
+    next_carrier: usize,
+}
+
+#[derive(Debug, Default)]
+struct Pass {
+    key: Option<PassKey>,
+    /// Where the pass is recorded anew.
+    recorded: Option<Recorded>,
+    /// Ropes whose table the pass has.
+    tables: Vec<bool>,
+    extents: Extents,
+    sampling: Option<(Mode, TokenSlot)>,
+}
+
+/// A way to the host for one token.
+#[derive(Debug)]
+struct Carrier {
+    readback: Readback,
+    token: Option<TokenSlot>,
+}
+
+impl WebGpuBackend {
+    /// A backend without weights.
+    #[must_use]
+    pub fn new(gpu: Gpu, options: WebGpuOptions) -> Self {
+        Self {
+            gpu,
+            options,
+            ledger: Ledger::without_values(),
+            allocations: Allocations::default(),
+            pipelines: Pipelines::default(),
+            matrices: Vec::new(),
+            vectors: Vec::new(),
+            frequencies: Vec::new(),
+            prepared: None,
+            read_ms: 0.0,
+            read: Vec::new(),
+        }
+    }
+
+    /// Names of the adapter.
+    #[must_use]
+    pub fn adapter(&self) -> &AdapterDescription {
+        self.gpu.adapter()
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// Records one operation of the pass at hand.
+    fn record(
+        &mut self,
+        issue: impl FnOnce(&mut Recorder<'_>, &Parts<'_>, &mut Vec<bool>) -> Result<(), GpuError>,
+    ) -> Result<(), BackendError> {
+        let prepared = self.prepared.as_mut().ok_or(NOT_PREPARED)?;
+        let Pass {
+            recorded, tables, key, ..
+        } = &mut prepared.pass;
+        let (Some(recording), Some((class, _))) = (recorded.take(), *key) else {
+            return Err(BackendError::Usage {
+                op: "record",
+                why: "the pass is replayed",
+            });
+        };
+        let mut recorder = Recorder::resume(&self.gpu, &mut self.pipelines, recording);
+        let parts = Parts {
+            class,
+            plan: &prepared.plan,
+            arena: &prepared.arena,
+            step: &prepared.step,
+            ring: prepared.sampler.ring(),
+            rotations: &prepared.rotations,
+            linear_scratch: &prepared.linear_scratch,
+            attention_scratch: &prepared.attention_scratch,
+            pools: &prepared.pools,
+            matrices: &self.matrices,
+            vectors: &self.vectors,
+            frequencies: &self.frequencies,
+            ropes: &self.ledger.ropes,
+        };
+        let issued = issue(&mut recorder, &parts, tables);
+        prepared.pass.recorded = Some(recorder.finish());
+        Ok(issued?)
+    }
+
+    /// The step state of the pass at hand.
+    fn fill_step(&mut self, step: &Step<'_>) -> Result<(), BackendError> {
+        let prepared = self.prepared.as_mut().ok_or(NOT_PREPARED)?;
+        let state = &self.ledger.step;
+        let places = |cache| {
+            let of = |sequence| {
+                let table = state.table(sequence, cache).iter();
+                table.map(|block| prepared.places[block.0]).collect()
+            };
+            state.sequences.iter().map(of).collect::<Vec<Vec<u32>>>()
+        };
+        let (tables, rings) = (places(Cache::Full), places(Cache::Window));
+        let sequences = state.sequences.iter().zip(tables.iter().zip(&rings));
+        let sequences: Vec<_> = sequences
+            .map(|(sequence, (table, ring))| StepSequence {
+                rows: sequence.rows,
+                position: sequence.position,
+                table,
+                ring,
+            })
+            .collect();
+        let slot = match step.tokens {
+            TokenSource::Ids(_) => None,
+            TokenSource::Sampled(slot) => Some(ring_slot(slot)),
+        };
+        prepared
+            .words
+            .fill(&state.ids, slot, &sequences, state.logit_rows());
+        prepared.pass.extents = prepared.words.extents();
+        let bytes = prepared.words.words().len() as u64 * 4;
+        if bytes > prepared.step.size() {
+            prepared.step = self.gpu.storage("step", 2 * bytes);
+            prepared.forget_recordings();
+        }
+        Ok(())
+    }
+}
+
+impl Prepared {
+    fn forget_recordings(&mut self) {
+        self.recordings.clear();
+        self.samplings.clear();
+    }
+}
+
+/// What operations are made of.
+struct Parts<'a> {
+    class: RowClass,
+    plan: &'a Plan,
+    arena: &'a Arena,
+    step: &'a wgpu::Buffer,
+    ring: &'a wgpu::Buffer,
+    rotations: &'a [wgpu::Buffer],
+    linear_scratch: &'a wgpu::Buffer,
+    attention_scratch: &'a [wgpu::Buffer; 2],
+    pools: &'a [KvPool; 2],
+    matrices: &'a [Matrix],
+    vectors: &'a [wgpu::Buffer],
+    frequencies: &'a [wgpu::Buffer],
+    ropes: &'a [RopeSpec],
+}
+
+impl Parts<'_> {
+    /// Normalized rows of a slot of the residual's width, or the slot itself.
+    fn normed(
+        &self,
+        recorder: &mut Recorder<'_>,
+        norm: Option<&Norm>,
+        x: Slot,
+    ) -> &wgpu::Buffer {
+        let Some(norm) = norm else {
+            return self.arena.slot(x);
+        };
+        let op = rms_norm::RmsNorm {
+            step: self.step,
+            x: self.arena.slot(x),
+            weight: &self.vectors[norm.weight.0],
+            y: &self.arena.normed,
+            width: self.arena.width(x),
+            eps: norm.eps,
+        };
+        rms_norm::rms_norm(recorder, self.plan.norm, &op);
+        &self.arena.normed
+    }
+
+    fn linear(
+        &self,
+        recorder: &mut Recorder<'_>,
+        (x, matrix): (&wgpu::Buffer, MatrixId),
+        rows: linear::Rows,
+        epilogue: linear::Epilogue<'_>,
+        (y, y_width): (&wgpu::Buffer, usize),
+    ) -> Result<(), GpuError> {
+        let variant = match rows {
+            linear::Rows::All => self.plan.linear(self.class),
+            linear::Rows::Logits => self.plan.linear_logits(self.class),
+        };
+        let op = linear::Linear {
+            step: self.step,
+            x,
+            matrix: &self.matrices[matrix.0],
+            rows,
+            epilogue,
+            y,
+            y_width,
+            scratch: self.linear_scratch,
+        };
+        linear::linear(recorder, variant, &op)
+    }
+
+    /// `residual[t] += scale post_norm(w x[t] + bias)`.
+    fn add_projection(
+        &self,
+        recorder: &mut Recorder<'_>,
+        (x, matrix, residual): (Slot, MatrixId, Slot),
+        bias: Option<VectorId>,
+        (post_norm, scale): (Option<Norm>, f32),
+    ) -> Result<(), GpuError> {
+        let bias = bias.map(|bias| &self.vectors[bias.0]);
+        let input = (self.arena.slot(x), matrix);
+        let width = self.arena.width(residual);
+        let residual = self.arena.slot(residual);
+        let Some(norm) = post_norm else {
+            let add = linear::Epilogue::Add { scale, bias };
+            return self.linear(recorder, input, linear::Rows::All, add, (residual, width));
+        };
+        let store = linear::Epilogue::Store { column: 0, bias };
+        let projected = &self.arena.projected;
+        self.linear(recorder, input, linear::Rows::All, store, (projected, width))?;
+        let op = norm_add::NormAdd {
+            step: self.step,
+            x: projected,
+            weight: &self.vectors[norm.weight.0],
+            y: residual,
+            width,
+            eps: norm.eps,
+            scale,
+        };
+        norm_add::norm_add(recorder, self.plan.norm, &op);
+        Ok(())
+    }
+
+    fn pool(&self, cache: Cache) -> &KvPool {
+        &self.pools[cache as usize]
+    }
+
+    /// Cosines and sines of the pass's positions, once a pass.
+    fn rotation(
+        &self,
+        recorder: &mut Recorder<'_>,
+        rope: RopeId,
+        tables: &mut [bool],
+    ) -> qk_rope_append::Rotation<'_> {
+        let spec = &self.ropes[rope.0];
+        let (rotations, pairs) = (&self.rotations[rope.0], spec.frequencies.len());
+        if !std::mem::replace(&mut tables[rope.0], true) {
+            let op = rope_table::RopeTable {
+                step: self.step,
+                frequencies: &self.frequencies[rope.0],
+                rotations,
+                pairs,
+                magnitude: spec.magnitude,
+            };
+            rope_table::rope_table(recorder, &op);
+        }
+        qk_rope_append::Rotation {
+            rotations,
+            pairs,
+            kind: spec.kind,
+        }
+    }
+
+    fn qk_rope_append(
+        &self,
+        recorder: &mut Recorder<'_>,
+        op: &QkRopeAppend,
+        qkv: Slot,
+        tables: &mut [bool],
+    ) {
+        let qkv = self.arena.slot(qkv);
+        let pool = self.pool(op.cache);
+        let rotation = op.rope.map(|rope| self.rotation(recorder, rope, tables));
+        if op.norm_span == NormSpan::Row {
+            let heads = &op.heads;
+            let parts = [
+                (op.q_norm, 0, heads.query_len()),
+                (op.k_norm, heads.query_len(), heads.kv_len()),
+            ];
+            for (norm, column, width) in parts {
+                let Some(norm) = norm else { continue };
+                let span = rms_norm::Span {
+                    step: self.step,
+                    x: qkv,
+                    weight: &self.vectors[norm.weight.0],
+                    row_width: heads.qkv_len(),
+                    column,
+                    width,
+                    eps: norm.eps,
+                };
+                rms_norm::rms_norm_span(recorder, self.plan.norm, &span);
+            }
+        }
+        let head_norm = |norm: Option<Norm>| {
+            norm.filter(|_| op.norm_span == NormSpan::Head)
+                .map(|norm| qk_rope_append::HeadNorm {
+                    weight: &self.vectors[norm.weight.0],
+                    eps: norm.eps,
+                })
+        };
+        let append = qk_rope_append::QkRopeAppend {
+            step: self.step,
+            cache: pool.buffer(op.layer),
+            layout: pool.layout(),
+            kind: op.cache,
+            num_heads: op.heads.num_heads,
+            qkv,
+            rotation,
+            q_norm: head_norm(op.q_norm),
+            k_norm: head_norm(op.k_norm),
+        };
+        qk_rope_append::qk_rope_append(recorder, self.plan.rope, &append);
+    }
+
+    fn attention(&self, recorder: &mut Recorder<'_>, op: &Attention, [qkv, out]: [Slot; 2]) {
+        let pool = self.pool(op.cache);
+        let [parts, stats] = self.attention_scratch;
+        let attention = attention::Attention {
+            step: self.step,
+            cache: pool.buffer(op.layer),
+            layout: pool.layout(),
+            kind: op.cache,
+            num_heads: op.heads.num_heads,
+            qkv: self.arena.slot(qkv),
+            out: self.arena.slot(out),
+            scratch: attention::Scratch { parts, stats },
+            scale: op.scale,
+            window: op.window,
+            soft_cap: op.soft_cap,
+        };
+        attention::attention(recorder, self.plan.attention(self.class), &attention);
+    }
+}
+
+impl Backend for WebGpuBackend {
+    fn create_matrix(&mut self, spec: &MatrixSpec) -> Result<MatrixId, BackendError> {
+        let id = self.ledger.create_matrix(spec)?;
+        let rows: Vec<_> = spec.parts.iter().map(|part| part.rows).collect();
+        self.matrices.push(Matrix::new(spec.cols, &rows));
+        Ok(id)
+    }
+
+    fn write_rows(
+        &mut self,
+        matrix: MatrixId,
+        part: usize,
+        ggml_type: GgmlType,
+        first_row: usize,
+        blocks: &[u8],
+    ) -> Result<(), BackendError> {
+        let (rows, _) =
+            self.ledger
+                .accept_rows(matrix, part, ggml_type, first_row, blocks.len())?;
+        self.gpu.check()?;
+        let target = &mut self.matrices[matrix.0];
+        let write = (ggml_type, first_row, blocks);
+        target.write(&self.gpu, &mut self.allocations, part, write)?;
+        self.ledger.commit_rows(matrix, part, ggml_type, rows);
+        Ok(())
+    }
+
+    fn create_vector(&mut self, values: &[f32]) -> Result<VectorId, BackendError> {
+        let id = self.ledger.create_vector(values)?;
+        self.vectors.push(self.gpu.storage_of("vector", values));
+        Ok(id)
+    }
+
+    fn create_rope(&mut self, spec: &RopeSpec) -> Result<RopeId, BackendError> {
+        let id = self.ledger.create_rope(spec)?;
+        self.frequencies
+            .push(self.gpu.storage_of("frequencies", &spec.frequencies));
+        Ok(id)
+    }
+
+    fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError> {
+        self.ledger.check_prepare(shape)?;
+        let gpu = &self.gpu;
+        let plan = Plan::new(gpu.capabilities(), &self.options);
+        let layout = KvLayout {
+            format: self.options.kv.unwrap_or(KvFormat::F16),
+            num_kv_heads: shape.heads.num_kv_heads,
+            head_dim: shape.heads.head_dim,
+            block_tokens: shape.block_tokens,
+        };
+        let pools = [
+            KvPool::new(gpu, "KV cache", shape.num_layers, layout, 1)?,
+            KvPool::new(gpu, "KV ring", shape.window_layers, layout, 1)?,
+        ];
+        let rows = shape.max_rows;
+        let cols = self.matrices.iter().map(Matrix::cols).max().unwrap_or(0);
+        let scratch = plan.attention_scratch(&layout, shape.heads.num_heads, rows);
+        let carriers = (0..CARRIERS).map(|_| Carrier {
+            readback: Readback::new(gpu, SLOT_BYTES),
+            token: None,
+        });
+        let ropes = self.ledger.ropes.iter();
+        let rotations = ropes.map(|rope| {
+            let bytes = rope_table::table_bytes(rows, rope.frequencies.len());
+            gpu.storage("rotations", bytes)
+        });
+        self.prepared = Some(Prepared {
+            shape: *shape,
+            plan,
+            arena: Arena::new(gpu, shape),
+            step: gpu.storage("step", 64 * rows as u64 + 4096),
+            words: StepWords::default(),
+            rotations: rotations.collect(),
+            linear_scratch: gpu.storage("products", linear::scratch_bytes(rows, cols)),
+            attention_scratch: scratch.map(|bytes| gpu.storage("attention", bytes)),
+            pools,
+            places: Vec::new(),
+            sampler: Sampler::new(gpu, shape.vocab_size),
+            samplings: HashMap::new(),
+            recordings: HashMap::new(),
+            pass: Pass::default(),
+            carriers: carriers.collect(),
+            next_carrier: 0,
+        });
+        self.ledger.prepare(shape)
+    }
+
+    async fn ready(&mut self) -> Result<(), BackendError> {
+        self.allocations.settle(&self.gpu).await?;
+        if let Some(prepared) = &mut self.prepared {
+            for pool in &mut prepared.pools {
+                pool.settle(&self.gpu).await?;
+            }
+        }
+        self.gpu.check()?;
+        Ok(())
+    }
+
+    fn allocate_block(&mut self, cache: Cache) -> Result<BlockId, BackendError> {
+        let block = self.ledger.take_block(cache)?;
+        let prepared = self.prepared.as_mut().ok_or(NOT_PREPARED)?;
+        // A block that was released keeps its place.
+        if block.0 == prepared.places.len() {
+            let taken = prepared.pools[cache as usize].take(&self.gpu)?;
+            prepared.places.push(taken.place);
+            if taken.grown {
+                prepared.forget_recordings();
+            }
+        }
+        Ok(block)
+    }
+
+    fn release_block(&mut self, block: BlockId) {
+        self.ledger.blocks.release(block);
+    }
+
+    fn begin(&mut self, step: &Step<'_>) -> Result<Recording, BackendError> {
+        self.gpu.check()?;
+        self.ledger.begin(step)?;
+        self.fill_step(step)?;
+        let rows = self.ledger.step.rows();
+        let prepared = self.prepared.as_mut().ok_or(NOT_PREPARED)?;
+        if step.outputs == Outputs::AllRows && prepared.arena.reserve_logits(&self.gpu, rows) {
+            prepared.forget_recordings();
+        }
+        let class = match rows {
+            1 => RowClass::One,
+            2..=FEW_ROWS => RowClass::Few,
+            _ => RowClass::Many,
+        };
+        let key = (class, step.outputs);
+        prepared.pass.key = Some(key);
+        prepared.pass.sampling = None;
+        if prepared.recordings.contains_key(&key) {
+            prepared.pass.recorded = None;
+            self.ledger.replay(Slot::Residual);
+            return Ok(Recording::Replay);
+        }
+        prepared.pass.recorded = Some(Recorded::default());
+        prepared.pass.tables = vec![false; self.frequencies.len()];
+        Ok(Recording::Needed)
+    }
+
+    fn embed(&mut self, op: &Embed, out: Slot) -> Result<(), BackendError> {
+        self.ledger.check_embed(op, out)?;
+        self.record(|recorder, parts, _| {
+            let embed = embed::Embed {
+                step: parts.step,
+                ring: parts.ring,
+                table: &parts.matrices[op.table.0],
+                scale: op.scale,
+                y: parts.arena.slot(out),
+            };
+            embed::embed(recorder, &embed)
+        })
+    }
+
+    fn norm_qkv(&mut self, x: Slot, op: &NormQkv, out: Slot) -> Result<(), BackendError> {
+        self.ledger.check_norm_qkv(x, op, out)?;
+        self.record(|recorder, parts, _| {
+            let normed = parts.normed(recorder, op.norm.as_ref(), x);
+            let bias = op.bias.map(|bias| &parts.vectors[bias.0]);
+            let store = linear::Epilogue::Store { column: 0, bias };
+            let y = (parts.arena.slot(out), parts.arena.width(out));
+            parts.linear(recorder, (normed, op.qkv), linear::Rows::All, store, y)
+        })
+    }
+
+    fn qk_rope_append(&mut self, qkv: Slot, op: &QkRopeAppend) -> Result<(), BackendError> {
+        self.ledger.check_qk_rope_append(qkv, op)?;
+        self.record(|recorder, parts, tables| {
+            parts.qk_rope_append(recorder, op, qkv, tables);
+            Ok(())
+        })
+    }
+
+    fn attention(&mut self, qkv: Slot, op: &Attention, out: Slot) -> Result<(), BackendError> {
+        self.ledger.check_attention(qkv, op, out)?;
+        self.record(|recorder, parts, _| {
+            parts.attention(recorder, op, [qkv, out]);
+            Ok(())
+        })
+    }
+
+    fn out_residual(
+        &mut self,
+        x: Slot,
+        op: &OutResidual,
+        residual: Slot,
+    ) -> Result<(), BackendError> {
+        self.ledger.check_out_residual(x, op, residual)?;
+        self.record(|recorder, parts, _| {
+            let after = (op.post_norm, op.scale);
+            parts.add_projection(recorder, (x, op.out, residual), op.bias, after)
+        })
+    }
+
+    fn norm_gate_up_act(
+        &mut self,
+        x: Slot,
+        op: &NormGateUpAct,
+        out: Slot,
+    ) -> Result<(), BackendError> {
+        self.ledger.check_norm_gate_up_act(x, op, out)?;
+        self.record(|recorder, parts, _| {
+            let normed = parts.normed(recorder, op.norm.as_ref(), x);
+            let gate = linear::Epilogue::Gate {
+                activation: op.activation,
+                products: &parts.arena.gate_up,
+            };
+            let y = (parts.arena.slot(out), parts.arena.width(out));
+            parts.linear(recorder, (normed, op.gate_up), linear::Rows::All, gate, y)
+        })
+    }
+
+    fn down_residual(
+        &mut self,
+        x: Slot,
+        op: &DownResidual,
+        residual: Slot,
+    ) -> Result<(), BackendError> {
+        self.ledger.check_down_residual(x, op, residual)?;
+        self.record(|recorder, parts, _| {
+            let after = (op.post_norm, op.scale);
+            parts.add_projection(recorder, (x, op.down, residual), None, after)
+        })
+    }
+
+    fn lm_head(&mut self, x: Slot, op: &LmHead, out: Slot) -> Result<(), BackendError> {
+        if self.ledger.check_lm_head(x, op, out)? == 0 {
+            return Ok(());
+        }
+        self.record(|recorder, parts, _| {
+            let normed = parts.normed(recorder, Some(&op.norm), x);
+            let logits = linear::Epilogue::Logits {
+                scale: op.scale,
+                soft_cap: op.soft_cap,
+            };
+            let y = (parts.arena.slot(out), parts.arena.width(out));
+            parts.linear(recorder, (normed, op.head), linear::Rows::Logits, logits, y)
+        })
+    }
+
+    fn output_norm(&mut self, x: Slot, norm: &Norm) -> Result<(), BackendError> {
+        self.ledger.check_output_norm(x, norm)?;
+        // Into the buffer of normalized rows, which is where they are read from.
+        self.record(|recorder, parts, _| {
+            parts.normed(recorder, Some(norm), x);
+            Ok(())
+        })
+    }
+
+    fn sample(
+        &mut self,
+        logits: Slot,
+        params: &SampleParams<'_>,
+    ) -> Result<TokenSlot, BackendError> {
+        self.ledger.check_sample(logits)?;
+        let row = self.ledger.step.logit_rows() - 1;
+        let slot = self.ledger.expect_token();
+        let prepared = self.prepared.as_mut().ok_or(NOT_PREPARED)?;
+        let pending: Vec<_> = params.pending.iter().map(|&slot| ring_slot(slot)).collect();
+        let step = SampleStep {
+            row,
+            out_slot: ring_slot(slot),
+            pending: &pending,
+        };
+        if prepared.sampler.write_state(&self.gpu, params, &step)? {
+            prepared.samplings.clear();
+        }
+        let mode = Mode::of(params, &pending);
+        if !prepared.samplings.contains_key(&mode) {
+            let mut recorder = Recorder::new(&self.gpu, &mut self.pipelines);
+            let logits = prepared.arena.slot(logits);
+            prepared
+                .sampler
+                .record(&mut recorder, prepared.plan.sample, mode, logits);
+            prepared.samplings.insert(mode, recorder.finish());
+        }
+        prepared.pass.sampling = Some((mode, slot));
+        Ok(slot)
+    }
+
+    async fn submit(&mut self) -> Result<(), BackendError> {
+        self.ledger.submit()?;
+        let prepared = self.prepared.as_mut().ok_or(NOT_PREPARED)?;
+        let key = prepared.pass.key.ok_or(NOT_PREPARED)?;
+        if let Some(recorded) = prepared.pass.recorded.take() {
+            prepared.recordings.insert(key, recorded);
+        }
+        let extents = prepared.pass.extents;
+        let recording = &prepared.recordings[&key];
+        recording.check(&self.gpu, &extents)?;
+        let words = bytemuck::cast_slice(prepared.words.words());
+        self.gpu.queue.write_buffer(&prepared.step, 0, words);
+        let mut encoder = self
+            .gpu
+            .device
+            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            recording.encode(&mut pass, &extents);
+            if let Some((mode, _)) = prepared.pass.sampling {
+                prepared.samplings[&mode].encode(&mut pass, &extents);
+            }
+        }
+        let Some((_, token)) = prepared.pass.sampling else {
+            let submission = self.gpu.queue.submit([encoder.finish()]);
+            // What reads nothing would tell nothing of its time.
+            if prepared.words.extents().logit_rows == 0 {
+                self.gpu.idle(submission).await?;
+            }
+            return Ok(());
+        };
+        let next = prepared.next_carrier;
+        prepared.next_carrier = (next + 1) % CARRIERS;
+        let carrier = &mut prepared.carriers[next];
+        carrier.token = Some(token);
+        let offset = u64::from(ring_slot(token)) * SLOT_BYTES;
+        carrier
+            .readback
+            .copy(&mut encoder, prepared.sampler.ring(), offset);
+        carrier
+            .readback
+            .start(self.gpu.queue.submit([encoder.finish()]));
+        Ok(())
+    }
+
+    fn read_ms(&self) -> f64 {
+        self.read_ms
+    }
+
+    async fn read_token(&mut self, slot: TokenSlot) -> Result<Sampled, BackendError> {
+        self.ledger.check_token("read_token", slot)?;
+        let prepared = self.prepared.as_mut().ok_or(NOT_PREPARED)?;
+        let carriers = &mut prepared.carriers;
+        let carrier = carriers.iter_mut().find(|it| it.token == Some(slot));
+        let carrier = carrier.ok_or(BackendError::Usage {
+            op: "read_token",
+            why: "the token was read, or too many came after it",
+        })?;
+        carrier.token = None;
+        let bytes = carrier.readback.finish(&self.gpu).await?;
+        Sampler::read_slot(&words_of(&bytes))
+    }
+
+    async fn read_logits(&mut self) -> Result<&[f32], BackendError> {
+        let rows = self.ledger.readable_logits()?;
+        let prepared = self.prepared.as_ref().ok_or(NOT_PREPARED)?;
+        let width = prepared.arena.width(Slot::Logits);
+        let buffer = prepared.arena.slot(Slot::Logits);
+        self.read = read_rows(&self.gpu, buffer, rows, width).await?;
+        Ok(&self.read)
+    }
+
+    async fn read_states(&mut self) -> Result<&[f32], BackendError> {
+        self.ledger.readable_states()?;
+        let rows = self.ledger.step.rows();
+        let prepared = self.prepared.as_ref().ok_or(NOT_PREPARED)?;
+        let width = prepared.shape.hidden_size;
+        self.read = read_rows(&self.gpu, &prepared.arena.normed, rows, width).await?;
+        Ok(&self.read)
+    }
+
+    fn memory(&self) -> BackendMemory {
+        let matrices: u64 = self.matrices.iter().map(Matrix::bytes).sum();
+        let vectors = self.vectors.iter().chain(&self.frequencies);
+        let vectors: u64 = vectors.map(wgpu::Buffer::size).sum();
+        let Some(prepared) = &self.prepared else {
+            return BackendMemory {
+                weights_bytes: matrices + vectors,
+                ..BackendMemory::default()
+            };
+        };
+        let scratch = [&prepared.step, &prepared.linear_scratch];
+        let scratch = scratch.into_iter().chain(&prepared.attention_scratch);
+        let scratch: u64 = scratch
+            .chain(&prepared.rotations)
+            .map(wgpu::Buffer::size)
+            .sum();
+        BackendMemory {
+            weights_bytes: matrices + vectors,
+            kv_cache_bytes: prepared.pools.iter().map(KvPool::bytes).sum(),
+            scratch_bytes: scratch + prepared.arena.bytes() + prepared.sampler.bytes(),
+        }
+    }
+}
+
+const NOT_PREPARED: BackendError = BackendError::Usage {
+    op: "webgpu",
+    why: "prepare has not been called",
+};
+
+/// Slot of the device's ring.
+fn ring_slot(slot: TokenSlot) -> u32 {
+    u32::try_from(slot.0 % RING_SLOTS).unwrap_or(0)
+}
+
+fn words_of(bytes: &[u8]) -> Vec<u32> {
+    let words = bytes.chunks_exact(4);
+    words
+        .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        .collect()
+}
+
+/// Rows without the gaps between them.
+async fn read_rows(
+    gpu: &Gpu,
+    buffer: &wgpu::Buffer,
+    rows: usize,
+    width: usize,
+) -> Result<Vec<f32>, BackendError> {
+    let stride = row_stride(width);
+    let bytes = gpu.read(buffer, (rows * stride * 4) as u64).await?;
+    let values: Vec<f32> = words_of(&bytes).into_iter().map(f32::from_bits).collect();
+    let rows = values.chunks_exact(stride);
+    Ok(rows.flat_map(|row| &row[..width]).copied().collect())
+}

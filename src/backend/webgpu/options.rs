@@ -1,0 +1,25 @@
+//! What a caller may choose of the backend.
+
+use super::{DeviceOptions, KvFormat};
+
+/// Choices of a load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WebGpuOptions {
+    /// What to leave unused of the device.
+    pub device: DeviceOptions,
+    /// How the KV cache is kept; `None`: in f16.
+    pub kv: Option<KvFormat>,
+    /// Round activations to int8 where the device multiplies bytes fast.
+    pub fast: bool,
+    /// Which kernels; `None`: those for the kind of adapter.
+    pub plan: Option<PlanKind>,
+}
+
+/// Two kinds of adapters, two ways to share out the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlanKind {
+    /// One invocation an output, no barriers: for processors that play a GPU.
+    Software,
+    /// Workgroups that share the work on an output: for GPUs.
+    Hardware,
+}

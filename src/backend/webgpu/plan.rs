@@ -1,0 +1,77 @@
+//! Which variant of each kernel a device runs.
+
+use super::backend::RowClass;
+use super::kernels::{attention, linear, qk_rope_append, rms_norm, sample};
+use super::kv::KvLayout;
+use super::{Capabilities, PlanKind, WebGpuOptions};
+
+/// A variant for each kernel and shape class.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) norm: rms_norm::Variant,
+    pub(super) rope: qk_rope_append::Variant,
+    pub(super) sample: sample::Variant,
+    linear: [linear::Variant; 3],
+    attention: [attention::Variant; 3],
+}
+
+impl Plan {
+    /// What suits a device.
+    pub(super) fn new(capabilities: &Capabilities, options: &WebGpuOptions) -> Self {
+        let kind = options.plan.unwrap_or(if capabilities.is_software {
+            PlanKind::Software
+        } else {
+            PlanKind::Hardware
+        });
+        match kind {
+            PlanKind::Software => Self::software(options),
+            PlanKind::Hardware => Self::hardware(capabilities, options),
+        }
+    }
+
+    fn software(_options: &WebGpuOptions) -> Self {
+        Self {
+            norm: rms_norm::Variant::Serial,
+            rope: qk_rope_append::Variant::Serial,
+            sample: sample::Variant::Serial,
+            linear: [
+                linear::Variant::Rows,
+                linear::Variant::Tiles,
+                linear::Variant::Tiles,
+            ],
+            attention: [attention::Variant::Serial { splits: 8 }; 3],
+        }
+    }
+
+    fn hardware(capabilities: &Capabilities, options: &WebGpuOptions) -> Self {
+        Self {
+            ..Self::software(options)
+        }
+    }
+
+    pub(super) fn linear(&self, class: RowClass) -> linear::Variant {
+        self.linear[class as usize]
+    }
+
+    /// One row of logits is asked for, however many rows the pass has.
+    pub(super) fn linear_logits(&self, _class: RowClass) -> linear::Variant {
+        self.linear[0]
+    }
+
+    pub(super) fn attention(&self, class: RowClass) -> attention::Variant {
+        self.attention[class as usize]
+    }
+
+    /// Bytes of attention's two scratch buffers for passes of `rows` rows.
+    pub(super) fn attention_scratch(
+        &self,
+        layout: &KvLayout,
+        num_heads: usize,
+        rows: usize,
+    ) -> [u64; 2] {
+        let each = self
+            .attention
+            .map(|variant| variant.scratch_bytes(layout, num_heads, rows));
+        [0, 1].map(|i| each.iter().map(|bytes| bytes[i]).max().unwrap_or(0))
+    }
+}
