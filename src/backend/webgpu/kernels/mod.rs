@@ -3,4 +3,7 @@
 //!
 //! Products are `y[M, N] = x[M, K] * w[N, K]^T`: `gemv` has one row of `x`, `gemm` several.
 
+pub mod embed;
+pub mod gate;
+pub mod linear;
 pub mod rms_norm;

@@ -1,0 +1,234 @@
+//! Products of activations with a matrix: `y[t, n] = sum_k x[t, k] w[n, k]`.
+
+mod case;
+mod params;
+mod shaders;
+
+pub use case::{Shape, case, plain, random_blocks, weights};
+pub(super) use shaders::activation_part;
+
+use super::super::planes::{Matrix, Piece};
+use super::super::recorder::{Bind, Cost, Extent, Recorder};
+use super::super::{Capabilities, GpuError, row_stride};
+use super::gate::{Gate, gate};
+use crate::backend::ops::Activation;
+use params::Params;
+
+/// Lanes of a workgroup.
+const WG_SIZE: u32 = 64;
+
+/// How products are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Variant {
+    /// Two rows of weights and one row of activations an invocation, no barriers.
+    Rows,
+    /// Two rows of weights and four of activations an invocation, no barriers.
+    Tiles,
+}
+
+impl Variant {
+    /// All that a device can run.
+    #[must_use]
+    pub fn available(_capabilities: &Capabilities) -> Vec<Self> {
+        vec![Self::Rows, Self::Tiles]
+    }
+
+    /// Normalized mean square error that is allowed.
+    #[must_use]
+    pub fn max_nmse(self) -> f64 {
+        1e-10
+    }
+}
+
+/// Which rows of activations are multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// All `T`.
+    All,
+    /// Those from the step's first logit row on; the first of them is row 0 of `y`.
+    Logits,
+}
+
+/// What happens to products.
+#[derive(Clone, Copy, Debug)]
+pub enum Epilogue<'a> {
+    /// `y[t, column + n] = product + bias[n]`.
+    Store {
+        /// First column of `y`.
+        column: usize,
+        /// `[N]`.
+        bias: Option<&'a wgpu::Buffer>,
+    },
+    /// `y[t, n] += scale * (product + bias[n])`.
+    Add {
+        /// Factor on what is added.
+        scale: f32,
+        /// `[N]`.
+        bias: Option<&'a wgpu::Buffer>,
+    },
+    /// `y[t, f] = activation(product[f]) * product[F + f]`, where `N = 2 F`.
+    Gate {
+        /// Of the gate.
+        activation: Activation,
+        /// `[T, 2 F]`, used where gate and up are not in one piece.
+        products: &'a wgpu::Buffer,
+    },
+    /// `y[t, n] = cap * tanh(scale * product / cap)`.
+    Logits {
+        /// Factor on the products.
+        scale: f32,
+        /// `None`: `y[t, n] = scale * product`.
+        soft_cap: Option<f32>,
+    },
+}
+
+/// Arguments of [`linear`].
+#[derive(Clone, Copy, Debug)]
+pub struct Linear<'a> {
+    /// The step state.
+    pub step: &'a wgpu::Buffer,
+    /// `[T, K]`.
+    pub x: &'a wgpu::Buffer,
+    /// `w`, all of its rows written.
+    pub matrix: &'a Matrix,
+    /// Rows of `x`.
+    pub rows: Rows,
+    /// What becomes of the products.
+    pub epilogue: Epilogue<'a>,
+    /// The output.
+    pub y: &'a wgpu::Buffer,
+    /// Elements of a row of `y`: `N` plus other columns, or `F`.
+    pub y_width: usize,
+    /// Room for what is computed of `x` first: [`scratch_bytes`]. Overwritten.
+    pub scratch: &'a wgpu::Buffer,
+}
+
+/// Bytes that [`Linear::scratch`] needs for `rows` rows of `cols` activations.
+#[must_use]
+pub fn scratch_bytes(rows: usize, cols: usize) -> u64 {
+    // The packed activations of a block: 8 words of bytes, a scale, two sums, one unused.
+    48 * cols.div_ceil(32) as u64 * rows as u64
+}
+
+/// Whether gate and up rows come in one piece, so that a product may finish both.
+fn gate_is_fused(matrix: &Matrix) -> bool {
+    matrix.pieces().len() == 1
+}
+
+/// Records the products of `x` with every piece of the matrix.
+///
+/// # Errors
+/// [`GpuError::Validation`] where the matrix has no rows yet.
+pub fn linear(
+    recorder: &mut Recorder<'_>,
+    variant: Variant,
+    op: &Linear<'_>,
+) -> Result<(), GpuError> {
+    if let Epilogue::Gate {
+        activation,
+        products,
+    } = op.epilogue
+        && !gate_is_fused(op.matrix)
+    {
+        let store = Linear {
+            epilogue: Epilogue::Store {
+                column: 0,
+                bias: None,
+            },
+            y: products,
+            y_width: op.matrix.rows(),
+            ..*op
+        };
+        linear(recorder, variant, &store)?;
+        let (width, y) = (op.matrix.rows() / 2, op.y);
+        gate(
+            recorder,
+            &Gate {
+                products,
+                activation,
+                width,
+                y,
+            },
+        );
+        return Ok(());
+    }
+    block_sums(recorder, op);
+    for piece in op.matrix.pieces() {
+        record_piece(recorder, variant, op, piece)?;
+    }
+    Ok(())
+}
+
+/// Grid extents over rows of activations, `per_group` of `times` each.
+fn row_extent(rows: Rows, times: u32, per_group: u32) -> Extent {
+    match rows {
+        Rows::All => Extent::Rows { times, per_group },
+        Rows::Logits => Extent::LogitRows { times, per_group },
+    }
+}
+
+fn block_sums(recorder: &mut Recorder<'_>, op: &Linear<'_>) {
+    let params = Params::of(op, None);
+    recorder.dispatch(
+        &shaders::block_sums(op.rows, WG_SIZE),
+        &[
+            Bind::Read(op.step),
+            Bind::Params(bytemuck::bytes_of(&params)),
+            Bind::Read(op.x),
+            Bind::Write(op.scratch),
+        ],
+        [
+            row_extent(op.rows, params.blocks, WG_SIZE),
+            Extent::Fixed(1),
+            Extent::Fixed(1),
+        ],
+        Cost::default(),
+    );
+}
+
+fn record_piece(
+    recorder: &mut Recorder<'_>,
+    variant: Variant,
+    op: &Linear<'_>,
+    piece: &Piece,
+) -> Result<(), GpuError> {
+    let Some([codes, scales, high]) = piece.planes() else {
+        return Err(GpuError::Validation {
+            what: "linear".to_owned(),
+            why: "a matrix without contents".to_owned(),
+        });
+    };
+    let params = Params::of(op, Some(piece));
+    let bias = match op.epilogue {
+        Epilogue::Store { bias, .. } | Epilogue::Add { bias, .. } => bias,
+        Epilogue::Gate { .. } | Epilogue::Logits { .. } => None,
+    };
+    let binds = [
+        Bind::Read(op.step),
+        Bind::Read(codes),
+        Bind::Read(scales),
+        Bind::Read(high),
+        Bind::Read(op.x),
+        Bind::Read(op.scratch),
+        Bind::Write(op.y),
+        Bind::Read(bias.unwrap_or(codes)),
+        Bind::Params(bytemuck::bytes_of(&params)),
+    ];
+    let tokens = match variant {
+        Variant::Rows => 1,
+        Variant::Tiles => 4,
+    };
+    let grid = [
+        Extent::Fixed(params.pair.div_ceil(WG_SIZE)),
+        row_extent(op.rows, 1, tokens),
+        Extent::Fixed(1),
+    ];
+    let cols = op.matrix.cols();
+    let cost = Cost {
+        weight_bytes: piece.rows as u64 * piece.format.row_bytes(cols),
+        macs: piece.rows as u64 * cols as u64,
+    };
+    let shader = shaders::product(variant, op, piece.format, WG_SIZE);
+    recorder.dispatch(&shader, &binds, grid, cost);
+    Ok(())
+}
