@@ -2,3 +2,4 @@
 
 mod gpu;
 mod norms;
+mod sampling;

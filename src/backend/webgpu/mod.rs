@@ -7,6 +7,7 @@ mod error;
 pub mod kernels;
 mod readback;
 mod recorder;
+pub mod sampler;
 mod shader;
 pub mod step;
 

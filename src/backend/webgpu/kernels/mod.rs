@@ -4,3 +4,5 @@
 //! Products are `y[M, N] = x[M, K] * w[N, K]^T`: `gemv` has one row of `x`, `gemm` several.
 
 pub mod rms_norm;
+pub mod sample;
+pub mod sample_case;
