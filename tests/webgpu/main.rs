@@ -5,3 +5,4 @@ mod gpu;
 mod linear;
 mod norms;
 mod planes;
+mod sampling;

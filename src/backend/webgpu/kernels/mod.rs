@@ -7,3 +7,5 @@ pub mod embed;
 pub mod gate;
 pub mod linear;
 pub mod rms_norm;
+pub mod sample;
+pub mod sample_case;

@@ -1,0 +1,64 @@
+// sample_logprobs.wgsl: log-probabilities of the chosen token and of the likeliest
+//
+// Shapes    logits: [rows, V] f32 as bits; sums: [slices, 2] u32; list: [V, 4] u32; ring: u32
+// Dispatch  (1, 1, 1)
+// Limits    the ring has room for 20
+// Numerics  f32; within 1e-5 for probabilities above 1e-40
+// Twin      backend/sampling.rs::logprobs
+// Params    none
+// Needs     WG_SIZE, SLICES; common/sample.wgsl, common/sample_pick.wgsl,
+//           common/sample_group_*.wgsl
+// Source    own
+@group(0) @binding(0) var<storage, read> sampler_state: array<u32>;
+@group(0) @binding(1) var<storage, read> logits: array<u32>;
+@group(0) @binding(2) var<storage, read> sums: array<u32>;
+@group(0) @binding(3) var<storage, read> list: array<vec4<u32>>;
+@group(0) @binding(4) var<storage, read> pick: array<u32>;
+@group(0) @binding(5) var<storage, read_write> count: array<atomic<u32>>;
+@group(0) @binding(6) var<storage, read_write> ring: array<u32>;
+
+// The likeliest after a key and an id.
+fn next_top(lane: u32, listed: u32, last: vec2<u32>) -> vec2<u32> {
+    var next = vec2<u32>(0u, 0xffffffffu);
+    for (var i = lane; i < listed; i += WG_SIZE) {
+        let entry = list[i].xy;
+        let is_after = entry.x < last.x || (entry.x == last.x && entry.y > last.y);
+        if is_after && (entry.x > next.x || (entry.x == next.x && entry.y < next.y)) {
+            next = entry;
+        }
+    }
+    return group_best(lane, next);
+}
+
+@compute @workgroup_size(WG_SIZE)
+fn sample_logprobs(@builtin(local_invocation_index) lane: u32) {
+    var sum = vec2<u32>();
+    for (var slice = lane; slice < SLICES; slice += WG_SIZE) {
+        sum = wide_add(sum, vec2<u32>(sums[2u * slice], sums[2u * slice + 1u]));
+    }
+    sum = group_sum(lane, vec3<u32>(0u, sum)).yz;
+    let listed = group_same(lane, atomicLoad(&count[0]));
+    let slot = sampler_state[OUT_SLOT] * RING_WORDS;
+    let largest = bitcast<f32>(bits_of(pick[RAW_LARGEST]));
+    // In units of the largest weight, 2^44.
+    let total = log(f32(sum.y) / 4096.0 + f32(sum.x) / 17592186044416.0);
+    if lane == 0u {
+        let chosen = key_of(logits[sampler_state[ROW] + ring[slot]]);
+        let logprob = (bitcast<f32>(bits_of(chosen)) - largest) - total;
+        ring[slot + 2u] = bitcast<u32>(logprob);
+        atomicStore(&count[0], 0u);
+    }
+    let wanted = group_same(lane, min(listed, sampler_state[TOP_COUNT]));
+    var last = vec2<u32>(0xffffffffu, 0u);
+    for (var i = 0u; i < wanted; i++) {
+        last = next_top(lane, listed, last);
+        if lane == 0u {
+            let logprob = (bitcast<f32>(bits_of(last.x)) - largest) - total;
+            ring[slot + 4u + i] = last.y;
+            ring[slot + 24u + i] = bitcast<u32>(logprob);
+        }
+    }
+    if lane == 0u {
+        ring[slot + 3u] = wanted;
+    }
+}
