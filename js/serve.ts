@@ -24,10 +24,12 @@ export function serve(port: Port, engineModule: EngineModule): void {
   let scheduler: Scheduler | undefined;
   port.addEventListener('message', ({ data }) => {
     if (data.type === 'load') {
-      load(data, engineModule, post).then(
+      const ready = instantiate(data.wasmUrl, engineModule);
+      load(data, ready, post).then(
         (engine) => {
           scheduler = new Scheduler({
             engine,
+            reload: () => load(data, ready, () => undefined),
             post,
             clockOffsetMs: performance.timeOrigin - data.pageTimeOrigin,
             turn: messageTurn(),
@@ -63,14 +65,14 @@ function dispatch(scheduler: Scheduler, message: Exclude<ToWorker, LoadMessage>)
 
 async function load(
   message: LoadMessage,
-  engineModule: EngineModule,
+  engine: Promise<EngineModule['Loader']>,
   post: (message: FromWorker) => void,
 ): Promise<Engine> {
   return loadModel({
     files: message.files,
     settings: message.settings,
     headers: message.headers,
-    engine: instantiate(message.wasmUrl, engineModule),
+    engine,
     report: (progress) => post({ type: 'progress', progress }),
   });
 }

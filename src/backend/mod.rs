@@ -15,7 +15,7 @@
 //! size, `F` intermediate size, `H` query heads, `G` KV heads, `D` head size, `V` vocabulary,
 //! `L` layers. `[T, H, D]` is row-major, its last letter contiguous.
 
-//mod any;
+mod any;
 mod blocks;
 pub mod cpu;
 mod error;
@@ -30,7 +30,7 @@ mod step;
 mod tokens;
 pub mod webgpu;
 
-//pub use any::AnyBackend;
+pub use any::AnyBackend;
 pub use error::BackendError;
 pub use sampling::{
     Adjustments, Logprobs, SampleParams, Sampled, TokenBias, TokenLogprob, TokenUse, arg_max,

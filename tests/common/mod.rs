@@ -1,6 +1,7 @@
 //! What several test binaries share.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub(crate) mod fixtures;
 pub(crate) mod gguf_builder;
 pub(crate) mod gguf_files;
 pub(crate) mod model;

@@ -1,5 +1,8 @@
 //! The WebGPU backend on the adapter at hand: kernels against their twins.
 
+mod architectures;
+#[path = "../common/mod.rs"]
+mod common;
 mod embed;
 mod gpu;
 mod linear;

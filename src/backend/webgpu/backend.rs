@@ -16,7 +16,7 @@ use super::plan::Plan;
 use super::planes::{Allocations, Matrix};
 use super::readback::Readback;
 use super::recorder::{Extents, Pipelines, Recorder, Recording as Recorded};
-use super::sampler::{Mode, RING_SLOTS, SLOT_WORDS, SampleStep, Sampler};
+use super::sampler::{Mode, RING_SLOTS, SLOT_WORDS, SampleStep, Sampler, read_slot};
 use super::step::{StepSequence, StepWords};
 use super::{AdapterDescription, Gpu, GpuError, KvFormat, WebGpuOptions, row_stride};
 use crate::backend::ledger::Ledger;
@@ -83,6 +83,8 @@ struct Prepared {
     pools: [KvPool; 2],
     /// Place of a block in its pool.
     places: Vec<u32>,
+    /// The last tokens.
+    ring: wgpu::Buffer,
     sampler: Sampler,
     samplings: HashMap<Mode, Recorded>,
     recordings: HashMap<PassKey, Recorded>,
@@ -150,7 +152,7 @@ impl WebGpuBackend {
         let Pass {
             recorded, tables, key, ..
         } = &mut prepared.pass;
-        let (Some(recording), Some((class, _))) = (recorded.take(), *key) else {
+        let (Some(recording), Some((class, outputs))) = (recorded.take(), *key) else {
             return Err(BackendError::Usage {
                 op: "record",
                 why: "the pass is replayed",
@@ -159,10 +161,11 @@ impl WebGpuBackend {
         let mut recorder = Recorder::resume(&self.gpu, &mut self.pipelines, recording);
         let parts = Parts {
             class,
+            outputs,
             plan: &prepared.plan,
             arena: &prepared.arena,
             step: &prepared.step,
-            ring: prepared.sampler.ring(),
+            ring: &prepared.ring,
             rotations: &prepared.rotations,
             linear_scratch: &prepared.linear_scratch,
             attention_scratch: &prepared.attention_scratch,
@@ -225,6 +228,7 @@ impl Prepared {
 /// What operations are made of.
 struct Parts<'a> {
     class: RowClass,
+    outputs: Outputs,
     plan: &'a Plan,
     arena: &'a Arena,
     step: &'a wgpu::Buffer,
@@ -271,8 +275,10 @@ impl Parts<'_> {
         (y, y_width): (&wgpu::Buffer, usize),
     ) -> Result<(), GpuError> {
         let variant = match rows {
-            linear::Rows::All => self.plan.linear(self.class),
-            linear::Rows::Logits => self.plan.linear_logits(self.class),
+            linear::Rows::Logits if self.outputs == Outputs::LastRow => {
+                self.plan.linear(RowClass::One)
+            }
+            _ => self.plan.linear(self.class),
         };
         let op = linear::Linear {
             step: self.step,
@@ -486,6 +492,7 @@ impl Backend for WebGpuBackend {
             let bytes = rope_table::table_bytes(rows, rope.frequencies.len());
             gpu.storage("rotations", bytes)
         });
+        let sampler = Sampler::new(gpu, plan.sample, shape.vocab_size);
         self.prepared = Some(Prepared {
             shape: *shape,
             plan,
@@ -497,7 +504,8 @@ impl Backend for WebGpuBackend {
             attention_scratch: scratch.map(|bytes| gpu.storage("attention", bytes)),
             pools,
             places: Vec::new(),
-            sampler: Sampler::new(gpu, shape.vocab_size),
+            ring: gpu.storage("tokens", RING_SLOTS as u64 * SLOT_BYTES),
+            sampler,
             samplings: HashMap::new(),
             recordings: HashMap::new(),
             pass: Pass::default(),
@@ -687,16 +695,15 @@ impl Backend for WebGpuBackend {
             out_slot: ring_slot(slot),
             pending: &pending,
         };
-        if prepared.sampler.write_state(&self.gpu, params, &step)? {
-            prepared.samplings.clear();
-        }
+        let queue = &self.gpu.queue;
+        prepared.sampler.write_state(queue, params, &step)?;
         let mode = Mode::of(params, &pending);
         if !prepared.samplings.contains_key(&mode) {
             let mut recorder = Recorder::new(&self.gpu, &mut self.pipelines);
             let logits = prepared.arena.slot(logits);
             prepared
                 .sampler
-                .record(&mut recorder, prepared.plan.sample, mode, logits);
+                .record(&mut recorder, mode, logits, &prepared.ring);
             prepared.samplings.insert(mode, recorder.finish());
         }
         prepared.pass.sampling = Some((mode, slot));
@@ -741,7 +748,7 @@ impl Backend for WebGpuBackend {
         let offset = u64::from(ring_slot(token)) * SLOT_BYTES;
         carrier
             .readback
-            .copy(&mut encoder, prepared.sampler.ring(), offset);
+            .copy(&mut encoder, &prepared.ring, offset);
         carrier
             .readback
             .start(self.gpu.queue.submit([encoder.finish()]));
@@ -763,7 +770,7 @@ impl Backend for WebGpuBackend {
         })?;
         carrier.token = None;
         let bytes = carrier.readback.finish(&self.gpu).await?;
-        Sampler::read_slot(&words_of(&bytes))
+        read_slot(&words_of(&bytes))
     }
 
     async fn read_logits(&mut self) -> Result<&[f32], BackendError> {
@@ -794,7 +801,7 @@ impl Backend for WebGpuBackend {
                 ..BackendMemory::default()
             };
         };
-        let scratch = [&prepared.step, &prepared.linear_scratch];
+        let scratch = [&prepared.step, &prepared.ring, &prepared.linear_scratch];
         let scratch = scratch.into_iter().chain(&prepared.attention_scratch);
         let scratch: u64 = scratch
             .chain(&prepared.rotations)

@@ -53,11 +53,6 @@ impl Plan {
         self.linear[class as usize]
     }
 
-    /// One row of logits is asked for, however many rows the pass has.
-    pub(super) fn linear_logits(&self, _class: RowClass) -> linear::Variant {
-        self.linear[0]
-    }
-
     pub(super) fn attention(&self, class: RowClass) -> attention::Variant {
         self.attention[class as usize]
     }

@@ -105,7 +105,11 @@ fn lists(seeded: &mut Seeded, vocab: usize) -> Lists {
             let bits = seeded.bits().to_le_bytes();
             let word = u32::from_le_bytes([bits[0], bits[1], bits[2], bits[3]]);
             let other = u32::from_le_bytes([bits[4], bits[5], bits[6], bits[7]]);
-            if dense { word | other } else { word & other & 0x1111_1111 }
+            if dense {
+                word | other
+            } else {
+                word & other & 0x1111_1111
+            }
         });
         lists.mask = Some(mask.collect());
     }
