@@ -1,4 +1,6 @@
 //! The WebGPU backend on the adapter at hand: kernels against their twins.
 
+mod attention;
 mod gpu;
 mod norms;
+mod rope;

@@ -5,6 +5,7 @@ pub mod check;
 mod device;
 mod error;
 pub mod kernels;
+pub mod kv;
 mod readback;
 mod recorder;
 mod shader;
