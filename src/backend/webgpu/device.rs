@@ -70,7 +70,13 @@ impl std::fmt::Display for AdapterDescription {
         let known: Vec<_> = names.into_iter().filter(|name| !name.is_empty()).collect();
         match known.is_empty() {
             true => f.write_str("an adapter without a name"),
-            false => f.write_str(&known.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(" ")),
+            false => f.write_str(
+                &known
+                    .iter()
+                    .map(|n| n.as_str())
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            ),
         }
     }
 }

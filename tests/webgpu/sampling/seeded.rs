@@ -136,6 +136,7 @@ fn params<'a>(seeded: &mut Seeded, lists: &'a Lists) -> SampleParams<'a> {
             _ => uniform(seeded),
         },
         logprobs: one_of(seeded, &[None, None, Some(0), Some(1), Some(5), Some(20)]),
+        pending: &[],
     }
 }
 

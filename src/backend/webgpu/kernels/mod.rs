@@ -3,9 +3,16 @@
 //!
 //! Products are `y[M, N] = x[M, K] * w[N, K]^T`: `gemv` has one row of `x`, `gemm` several.
 
+pub mod attention;
+mod attention_case;
+mod cached;
 pub mod embed;
 pub mod gate;
+pub mod kv_read;
 pub mod linear;
+pub mod qk_rope_append;
+mod qk_rope_append_case;
 pub mod rms_norm;
+pub mod rope_table;
 pub mod sample;
 pub mod sample_case;

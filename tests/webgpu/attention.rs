@@ -1,0 +1,113 @@
+//! Attention.
+
+use tokenbrook::backend::ops::Cache;
+use tokenbrook::backend::webgpu::Gpu;
+use tokenbrook::backend::webgpu::kernels::attention::{AttentionCase, Variant, case};
+use tokenbrook::backend::webgpu::kv::{KvFormat, KvLayout};
+
+use crate::gpu::{ALL, check, open};
+
+/// `[H, G, D]`, block size, rows and position of one sequence.
+fn shape(
+    [num_heads, num_kv_heads, head_dim]: [usize; 3],
+    block_tokens: usize,
+    sequence: [usize; 2],
+) -> AttentionCase {
+    AttentionCase {
+        layout: KvLayout {
+            format: KvFormat::F32,
+            num_kv_heads,
+            head_dim,
+            block_tokens,
+        },
+        kind: Cache::Full,
+        num_heads,
+        window: None,
+        soft_cap: None,
+        sequences: vec![sequence],
+    }
+}
+
+fn check_all(gpu: &Gpu, shape: &AttentionCase) {
+    for variant in Variant::available(gpu.capabilities(), &shape.layout) {
+        check(gpu, &case(gpu, variant, shape, 5));
+    }
+}
+
+#[test]
+fn attention_matches_its_twin_at_awkward_sizes() {
+    for options in ALL {
+        let gpu = open(options);
+        for heads in [
+            [1, 1, 6],
+            [3, 1, 10],
+            [7, 1, 64],
+            [3, 1, 80],
+            [2, 2, 128],
+            [2, 1, 256],
+        ] {
+            for sequence in [[1, 0], [1, 200], [3, 4], [8, 63]] {
+                check_all(&gpu, &shape(heads, 5, sequence));
+            }
+        }
+    }
+}
+
+#[test]
+fn attention_matches_its_twin_over_many_rows() {
+    let gpu = open(ALL[0]);
+    for heads in [[1, 1, 6], [3, 1, 64], [7, 1, 80], [2, 1, 256], [20, 2, 12]] {
+        check_all(&gpu, &shape(heads, 16, [40, 0]));
+        check_all(&gpu, &shape(heads, 16, [40, 61]));
+    }
+}
+
+#[test]
+fn attention_reads_every_cache_format() {
+    let gpu = open(ALL[0]);
+    for format in KvFormat::ALL {
+        for (heads, sequence) in [([6, 2, 80], [3, 70]), ([3, 3, 10], [1, 33])] {
+            let mut shape = shape(heads, 32, sequence);
+            shape.layout.format = format;
+            check_all(&gpu, &shape);
+        }
+    }
+}
+
+#[test]
+fn attention_sees_a_window_and_no_more() {
+    let gpu = open(ALL[0]);
+    for kind in [Cache::Full, Cache::Window] {
+        for window in [1, 7, 32, 33] {
+            for sequence in [[1, 0], [1, window - 1], [1, window], [40, 11], [3, 1000]] {
+                let mut shape = shape([4, 2, 64], 5, sequence);
+                shape.kind = kind;
+                shape.window = Some(window);
+                check_all(&gpu, &shape);
+            }
+        }
+    }
+}
+
+#[test]
+fn attention_keeps_sequences_apart() {
+    let gpu = open(ALL[0]);
+    let mut shape = shape([3, 1, 64], 16, [1, 0]);
+    shape.sequences = vec![[2, 90], [1, 0], [9, 33], [1, 300], [5, 7]];
+    shape.soft_cap = Some(2.5);
+    check_all(&gpu, &shape);
+    shape.kind = Cache::Window;
+    shape.window = Some(19);
+    check_all(&gpu, &shape);
+}
+
+#[test]
+fn attention_matches_its_twin_in_long_contexts() {
+    let gpu = open(ALL[0]);
+    for position in [1023, 4095, 8191] {
+        check_all(&gpu, &shape([6, 2, 64], 256, [1, position]));
+    }
+    let mut long = shape([3, 1, 128], 256, [17, 8175]);
+    long.layout.format = KvFormat::F16;
+    check_all(&gpu, &long);
+}
