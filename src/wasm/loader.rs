@@ -143,7 +143,11 @@ impl Asked {
         let precision = self.precision.unwrap_or(Precision::Exact);
         let mut options = self.webgpu;
         options.fast = precision == Precision::Fast;
-        let backend = AnyBackend::WebGpu(Box::new(WebGpuBackend::new(gpu, options)));
+        let backend = AnyBackend::WebGpu(Box::new(WebGpuBackend::new(
+            gpu,
+            options,
+            super::performance_now,
+        )));
         let precision = name_of(precision);
         let choices = Choices {
             precision,

@@ -22,7 +22,7 @@ fn names() -> Vec<String> {
 }
 
 fn run(options: WebGpuOptions, file: &[u8], case: &Case, chunks: &[usize]) -> Vec<f32> {
-    let backend = WebGpuBackend::new(open(options.device), options);
+    let backend = WebGpuBackend::new(open(options.device), options, || 0.0);
     logits(backend, file, case, chunks)
 }
 
