@@ -2,5 +2,6 @@
 
 mod attention;
 mod gpu;
+mod kv;
 mod norms;
 mod rope;

@@ -42,7 +42,13 @@ fn check_all(gpu: &Gpu, shape: &AppendCase) {
 #[test]
 fn rotations_are_exact_at_all_positions() {
     let gpu = open(ALL[3]);
-    for size in [[1, 0, 1], [3, 1, 5], [7, 8189, 32], [2, 131_072, 64], [1, 1_000_003, 3]] {
+    for size in [
+        [1, 0, 1],
+        [3, 1, 5],
+        [7, 8189, 32],
+        [2, 131_072, 64],
+        [1, 1_000_003, 3],
+    ] {
         check(&gpu, &rope_table::case(&gpu, size));
     }
 }
@@ -51,7 +57,14 @@ fn rotations_are_exact_at_all_positions() {
 fn heads_are_rotated_and_cached_at_awkward_sizes() {
     for options in ALL {
         let gpu = open(options);
-        for heads in [[1, 1, 6], [3, 1, 10], [7, 1, 64], [9, 3, 80], [2, 2, 128], [4, 2, 256]] {
+        for heads in [
+            [1, 1, 6],
+            [3, 1, 10],
+            [7, 1, 64],
+            [9, 3, 80],
+            [2, 2, 128],
+            [4, 2, 256],
+        ] {
             check_all(&gpu, &shape(heads, 5));
         }
     }
