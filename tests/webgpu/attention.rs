@@ -104,10 +104,21 @@ fn attention_keeps_sequences_apart() {
 #[test]
 fn attention_matches_its_twin_in_long_contexts() {
     let gpu = open(ALL[0]);
-    for position in [1023, 4095, 8191] {
-        check_all(&gpu, &shape([6, 2, 64], 256, [1, position]));
+    let mut wide = shape([3, 1, 256], 256, [3, 8175]);
+    wide.layout.format = KvFormat::F16;
+    let shapes = [
+        shape([6, 2, 64], 256, [1, 1023]),
+        shape([6, 2, 64], 256, [1, 4095]),
+        shape([7, 1, 128], 256, [1, 8191]),
+        wide,
+    ];
+    for shape in shapes {
+        for variant in Variant::available(gpu.capabilities(), &shape.layout) {
+            let variant = match variant {
+                Variant::Serial { splits } => Variant::serial(&shape.layout, 8192, splits),
+                other => other,
+            };
+            check(&gpu, &case(&gpu, variant, &shape, 5));
+        }
     }
-    let mut long = shape([3, 1, 128], 256, [17, 8175]);
-    long.layout.format = KvFormat::F16;
-    check_all(&gpu, &long);
 }

@@ -1,4 +1,5 @@
-//! The WebGPU backend on the adapter at hand: kernels against their twins.
+//! The WebGPU backend on the adapter at hand: kernels against their twins, models against their
+//! references.
 
 mod architectures;
 mod attention;
@@ -6,6 +7,7 @@ mod attention;
 mod common;
 mod embed;
 mod gpu;
+mod kv;
 mod linear;
 mod norms;
 mod planes;

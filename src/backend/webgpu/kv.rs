@@ -362,3 +362,34 @@ impl KvPool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pollster::block_on;
+
+    use super::*;
+
+    #[test]
+    fn growing_keeps_what_the_blocks_hold() {
+        let layout = KvLayout {
+            format: KvFormat::F32,
+            num_kv_heads: 3,
+            head_dim: 10,
+            block_tokens: 5,
+        };
+        let gpu = block_on(Gpu::open(Default::default())).expect("xtask setup installs one");
+        let mut pool = KvPool::new(&gpu, "the KV cache", 2, layout, 1).expect("it is small");
+        pool.take(&gpu).expect("one is free");
+        let bytes: Vec<u8> = (0..layout.block_bytes())
+            .map(|i| i.to_le_bytes()[0])
+            .collect();
+        for layer in 0..2 {
+            gpu.queue.write_buffer(pool.buffer(layer), 0, &bytes);
+        }
+        assert!(pool.take(&gpu).expect("it is small").grown);
+        for layer in 0..2 {
+            let read = block_on(gpu.read(pool.buffer(layer), layout.block_bytes()));
+            assert_eq!(read.as_ref(), Ok(&bytes), "layer {layer}");
+        }
+    }
+}

@@ -63,6 +63,23 @@ impl Variant {
         variants
     }
 
+    /// [`Variant::Serial`] for contexts of up to `positions`, with at least `splits` shares:
+    /// Mesa's llvmpipe ends a shader, without a word, after 65535 rounds of all its loops.
+    #[must_use]
+    pub fn serial(layout: &KvLayout, positions: usize, splits: u32) -> Self {
+        // A tile of eight positions passes over the quads twice; blocks may cut tiles in two.
+        let rounds = |splits: u32| {
+            let share = positions.div_ceil(splits as usize);
+            (share / 8 + share / layout.block_tokens + 3) * (2 * layout.quads() + 1)
+        };
+        let enough = (0..12)
+            .map(|i| 1 << i)
+            .find(|&splits| rounds(splits) < 60_000);
+        Self::Serial {
+            splits: enough.unwrap_or(1 << 12).max(splits),
+        }
+    }
+
     /// Bytes of the two buffers of [`Scratch`] for `rows` rows.
     #[must_use]
     pub fn scratch_bytes(self, layout: &KvLayout, num_heads: usize, rows: usize) -> [u64; 2] {

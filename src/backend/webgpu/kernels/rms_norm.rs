@@ -70,59 +70,53 @@ pub fn rms_norm(recorder: &mut Recorder<'_>, variant: Variant, op: &RmsNorm<'_>)
     };
     let params = Bind::Params(bytemuck::bytes_of(&params));
     let (x, weight, y) = (Bind::Read(op.x), Bind::Read(op.weight), Bind::Write(op.y));
-    let constants = vec![("WG_SIZE", Constant::U32(WG_SIZE))];
-    let one_group_a_row = Extent::Rows {
-        times: 1,
-        per_group: 1,
-    };
-    match variant {
-        Variant::Serial => {
-            let mut constants = constants;
-            // The step's tables are not read here.
-            constants.push(("BLOCK_TOKENS", Constant::U32(1)));
-            let shader = Shader {
-                name: "rms_norm_serial",
-                parts: vec![
-                    include_str!("common/step.wgsl"),
-                    include_str!("rms_norm_serial.wgsl"),
-                ],
-                constants,
-                needs: Needs::default(),
-            };
-            let rows = Extent::Rows {
-                times: 1,
-                per_group: WG_SIZE,
-            };
-            let binds = [Bind::Read(op.step), params, x, weight, y];
-            recorder.dispatch(
-                &shader,
-                &binds,
-                [rows, Extent::Fixed(1), Extent::Fixed(1)],
-                Cost::default(),
-            );
-        }
-        Variant::Tree | Variant::Subgroup => {
-            let reduce = match variant {
-                Variant::Subgroup => include_str!("common/reduce_subgroup.wgsl"),
-                _ => include_str!("common/reduce_tree.wgsl"),
-            };
-            let shader = Shader {
-                name: "rms_norm",
-                parts: vec![reduce, include_str!("rms_norm.wgsl")],
-                constants,
-                needs: Needs {
-                    subgroups: variant == Variant::Subgroup,
-                    ..Needs::default()
-                },
-            };
-            recorder.dispatch(
-                &shader,
-                &[params, x, weight, y],
-                [one_group_a_row, Extent::Fixed(1), Extent::Fixed(1)],
-                Cost::default(),
-            );
-        }
+    let (shader, rows) = shader(
+        variant,
+        ("rms_norm", include_str!("rms_norm.wgsl")),
+        ("rms_norm_serial", include_str!("rms_norm_serial.wgsl")),
+    );
+    let grid = [rows, Extent::Fixed(1), Extent::Fixed(1)];
+    let mut binds = vec![params, x, weight, y];
+    if variant == Variant::Serial {
+        binds.insert(0, Bind::Read(op.step));
     }
+    recorder.dispatch(&shader, &binds, grid, Cost::default());
+}
+
+/// Shader and grid of a norm over rows: `one_group_a_row` with the sums of the variant, or
+/// `serial` with the step.
+pub(super) fn shader(
+    variant: Variant,
+    one_group_a_row: (&'static str, &'static str),
+    serial: (&'static str, &'static str),
+) -> (Shader, Extent) {
+    let ((name, text), sums, per_group) = match variant {
+        Variant::Serial => (serial, include_str!("common/step.wgsl"), WG_SIZE),
+        Variant::Tree => (one_group_a_row, include_str!("common/reduce_tree.wgsl"), 1),
+        Variant::Subgroup => (
+            one_group_a_row,
+            include_str!("common/reduce_subgroup.wgsl"),
+            1,
+        ),
+    };
+    let shader = Shader {
+        name,
+        parts: vec![sums, text],
+        constants: vec![
+            ("WG_SIZE", Constant::U32(WG_SIZE)),
+            // The step's tables are not read here.
+            ("BLOCK_TOKENS", Constant::U32(1)),
+        ],
+        needs: Needs {
+            subgroups: variant == Variant::Subgroup,
+            ..Needs::default()
+        },
+    };
+    let rows = Extent::Rows {
+        times: 1,
+        per_group,
+    };
+    (shader, rows)
 }
 
 /// The twin: `x [T, C]` without gaps.
