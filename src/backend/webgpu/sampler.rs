@@ -36,6 +36,9 @@ pub const MAX_PENDING: usize = 8;
 /// Words of the state before the lists; `kernels/common/sample.wgsl` names them.
 const HEADER_WORDS: usize = 32;
 
+/// Biases beyond one a token that there is room for.
+const SPARE_BIASES: usize = 1024;
+
 /// A log-probability that was not asked for.
 const NO_LOGPROB: u32 = 0x7fc0_0000;
 
@@ -104,7 +107,7 @@ impl Sampler {
             bytes += words * 4;
             gpu.storage(label, words * 4)
         };
-        let lists = (HEADER_WORDS + vocab.div_ceil(32) + 4 * vocab) as u64;
+        let lists = (HEADER_WORDS + vocab.div_ceil(32) + 4 * vocab + 2 * SPARE_BIASES) as u64;
         Self {
             state: make("sampler state", lists),
             adjusted: make("adjusted logits", rows),
@@ -234,10 +237,16 @@ impl Sampler {
                 .flat_map(|bias| [bias.id, bias.bias.to_bits()]),
         );
         words[27] = word(biases.len());
+<<<<<<< HEAD
         if words[25].max(words[27]) as usize > self.vocab {
             return Err(usage(
                 "more used tokens or biases than the vocabulary has tokens",
             ));
+=======
+        let biases = biases.len().saturating_sub(SPARE_BIASES);
+        if biases.max(words[25] as usize) > self.vocab {
+            return Err(usage("more used tokens or biases than the vocabulary has tokens"));
+>>>>>>> sampler
         }
         Ok(())
     }

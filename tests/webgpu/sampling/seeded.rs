@@ -159,6 +159,7 @@ fn rounds(trial: &mut (Variant, Trial), vocab: usize, count: u64) {
         );
         compare(&mut agreement, (*variant, trial), &row.0, &params, &what);
     }
+    eprintln!("{variant:?} {vocab} {agreement:?}");
     // Draws near a boundary are rare.
     assert!(
         agreement.same > 0 && agreement.excused * 100 <= agreement.same + 100,
@@ -169,8 +170,9 @@ fn rounds(trial: &mut (Variant, Trial), vocab: usize, count: u64) {
 #[test]
 fn agrees_with_the_host_on_small_vocabularies() {
     for vocab in [1, 7, 255, 257, 1000] {
-        for mut trial in trials(vocab) {
-            rounds(&mut trial, vocab, 250);
+        // The kernels need neither subgroups nor f16, so the set-ups differ in limits alone.
+        for (at, mut trial) in trials(vocab).enumerate() {
+            rounds(&mut trial, vocab, if at < 2 { 250 } else { 20 });
         }
     }
 }

@@ -117,6 +117,49 @@ enum Over {
     One,
 }
 
+/// One dispatch of those that share a list's work by its length.
+#[derive(Clone, Copy)]
+struct Joining {
+    variant: Variant,
+    /// Lists that it takes.
+    lengths: [u32; 2],
+}
+
+/// Lists up to this length are one invocation's, where it would not wait for others.
+const LONELY_LIST: u32 = 512;
+
+/// Long lists need many lanes on any device, the more so where loops are cut off (llvmpipe: at
+/// 65,535 rounds).
+fn joining(variant: Variant, least: u32) -> Vec<Joining> {
+    let part = |variant, lengths| Joining { variant, lengths };
+    match variant {
+        Variant::Serial => vec![
+            part(Variant::Serial, [least, LONELY_LIST]),
+            part(Variant::Tree, [LONELY_LIST + 1, u32::MAX]),
+        ],
+        Variant::Tree => vec![part(Variant::Tree, [least, u32::MAX])],
+    }
+}
+
+impl Joining {
+    fn shader(
+        self,
+        op: &Sample<'_>,
+        slices: u32,
+        name: &'static str,
+        parts: &[&'static str],
+    ) -> Shader {
+        let parts = [&[PICK, group_part(self.variant)], parts].concat();
+        let mut shader = shader(op, self.variant, Over::One, name, &parts);
+        shader.constants.retain(|(name, _)| *name != "SLICES");
+        let [least, most] = self.lengths;
+        for (name, value) in [("SLICES", slices), ("LEAST_LIST", least), ("MOST_LIST", most)] {
+            shader.constants.push((name, Constant::U32(value)));
+        }
+        shader
+    }
+}
+
 /// Workgroups that go through the host's lists.
 const LIST_GROUPS: u32 = 16;
 
@@ -251,8 +294,11 @@ pub fn draw(recorder: &mut Recorder<'_>, variant: Variant, op: &Sample<'_>, is_a
 
     let parts = [PICK, include_str!("sample_gather.wgsl")];
     let gather = shader(op, variant, Over::Vocab, "sample_gather", &parts);
-    let parts = [PICK, WALK, group, include_str!("sample_choose.wgsl")];
-    let choose = shader(op, variant, Over::One, "sample_choose", &parts);
+    let parts = [WALK, include_str!("sample_choose.wgsl")];
+    let slices = variant.slices(op.vocab);
+    let choose = joining(variant, 1);
+    let choose = choose.iter().map(|part| part.shader(op, slices, "sample_choose", &parts));
+    let choose: Vec<_> = choose.collect();
     let (pick, list) = (Bind::Read(op.pick), Bind::Write(op.list));
     let count = Bind::Write(op.count);
     let gather_binds = [params, state, z, pick, list, count];
@@ -261,7 +307,9 @@ pub fn draw(recorder: &mut Recorder<'_>, variant: Variant, op: &Sample<'_>, is_a
     // The second round is for a draw that falls into another bin than the cut; it is rare.
     for _ in 0..2 {
         record(recorder, op, variant, Over::Vocab, &gather, &gather_binds);
-        record(recorder, op, variant, Over::One, &choose, &choose_binds);
+        for choose in &choose {
+            record(recorder, op, variant, Over::One, choose, &choose_binds);
+        }
     }
 }
 
@@ -279,12 +327,15 @@ pub fn logprobs(recorder: &mut Recorder<'_>, variant: Variant, op: &Sample<'_>) 
     let (sums, list) = (Bind::Write(op.sums), Bind::Write(op.list));
     let binds = [state, logits, pick, sums, list, count];
     record(recorder, op, variant, Over::Vocab, &tops, &binds);
-    let parts = [PICK, group, include_str!("sample_logprobs.wgsl")];
-    let end = shader(op, variant, Over::One, "sample_logprobs", &parts);
     let (sums, list) = (Bind::Read(op.sums), Bind::Read(op.list));
     let ring = Bind::Write(op.ring);
     let binds = [state, logits, sums, list, pick, count, ring];
-    record(recorder, op, variant, Over::One, &end, &binds);
+    let parts = [include_str!("sample_logprobs.wgsl")];
+    for part in joining(variant, 0) {
+        let slices = variant.slices(op.vocab);
+        let end = part.shader(op, slices, "sample_logprobs", &parts);
+        record(recorder, op, variant, Over::One, &end, &binds);
+    }
 }
 
 /// Uniform of the shaders that read a row or its adjusted copy.

@@ -10,8 +10,9 @@
 // Numerics  exact
 // Twin      backend/sampling/draw.rs
 // Params    none
-// Needs     WG_SIZE, VOCAB, BINS; common/sample.wgsl, common/sample_pick.wgsl,
-//           common/sample_walk.wgsl, common/sample_group_*.wgsl
+// Needs     WG_SIZE, VOCAB, BINS; LEAST_LIST, MOST_LIST (other lists are another dispatch's);
+//           common/sample.wgsl, common/sample_pick.wgsl, common/sample_walk.wgsl,
+//           common/sample_group_*.wgsl
 // Source    own
 @group(0) @binding(0) var<storage, read> sampler_state: array<u32>;
 @group(0) @binding(1) var<storage, read> list: array<vec4<u32>>;
@@ -19,14 +20,23 @@
 @group(0) @binding(3) var<storage, read_write> count: array<atomic<u32>>;
 @group(0) @binding(4) var<storage, read_write> ring: array<u32>;
 
-// Number and weight of all ranks up to and including a key and an id.
+fn add_passed(sum: vec3<u32>, i: u32, listed: u32, rank: vec2<u32>) -> vec3<u32> {
+    let entry = list[min(i, listed - 1u)];
+    if i < listed && (entry.x > rank.x || (entry.x == rank.x && entry.y <= rank.y)) {
+        return vec3<u32>(sum.x + 1u, wide_add(sum.yz, entry.zw));
+    }
+    return sum;
+}
+
+// Number and weight of all ranks up to and including a key and an id. By fours, because llvmpipe
+// ends an invocation's loops after 65,535 rounds in all.
 fn passed(lane: u32, listed: u32, rank: vec2<u32>) -> vec3<u32> {
     var sum = vec3<u32>();
-    for (var i = lane; i < listed; i += WG_SIZE) {
-        let entry = list[i];
-        if entry.x > rank.x || (entry.x == rank.x && entry.y <= rank.y) {
-            sum = vec3<u32>(sum.x + 1u, wide_add(sum.yz, entry.zw));
-        }
+    for (var i = lane; i < listed; i += 4u * WG_SIZE) {
+        sum = add_passed(sum, i, listed, rank);
+        sum = add_passed(sum, i + WG_SIZE, listed, rank);
+        sum = add_passed(sum, i + 2u * WG_SIZE, listed, rank);
+        sum = add_passed(sum, i + 3u * WG_SIZE, listed, rank);
     }
     return group_sum(lane, sum);
 }
@@ -40,11 +50,31 @@ fn is_enough(stage: u32, sum: vec3<u32>, goal: vec2<u32>) -> bool {
     return wide_less(goal, all.yz);
 }
 
+// The largest key of the list, or the smallest with all bits turned around.
+fn extreme(lane: u32, listed: u32, turned: u32) -> u32 {
+    var best = 0u;
+    for (var i = lane; i < listed; i += WG_SIZE) {
+        best = max(best, list[i].x ^ turned);
+    }
+    return group_best(lane, vec2<u32>(best, 0u)).x ^ turned;
+}
+
+// The lowest id of a key.
+fn lowest(lane: u32, listed: u32, key: u32) -> u32 {
+    var best = vec2<u32>(0u, VOCAB);
+    for (var i = lane; i < listed; i += WG_SIZE) {
+        if list[i].x == key && list[i].y < best.y {
+            best = vec2<u32>(1u, list[i].y);
+        }
+    }
+    return group_best(lane, best).y;
+}
+
 // The first rank at which enough is passed, the last one if it never is.
 fn first_enough(lane: u32, listed: u32, stage: u32, goal: vec2<u32>) -> vec2<u32> {
     // Keys fall along the ranks.
-    var least = KEY_NEG_INF;
-    var most = KEY_POS_INF;
+    var least = extreme(lane, listed, 0xffffffffu);
+    var most = extreme(lane, listed, 0u);
     while least < most {
         let key = most - (most - least) / 2u;
         let sum = passed(lane, listed, vec2<u32>(key, VOCAB));
@@ -55,8 +85,11 @@ fn first_enough(lane: u32, listed: u32, stage: u32, goal: vec2<u32>) -> vec2<u32
         }
     }
     let key = least;
-    var first = 0u;
-    var last = VOCAB;
+    var first = lowest(lane, listed, key);
+    let equals = passed(lane, listed, vec2<u32>(key, VOCAB)).x
+        - passed(lane, listed, vec2<u32>(key, first)).x;
+    // Most often no other logit is equal to it.
+    var last = select(VOCAB, first, equals == 0u);
     while first < last {
         let id = first + (last - first) / 2u;
         let sum = passed(lane, listed, vec2<u32>(key, id));
@@ -72,6 +105,9 @@ fn first_enough(lane: u32, listed: u32, stage: u32, goal: vec2<u32>) -> vec2<u32
 @compute @workgroup_size(WG_SIZE)
 fn sample_choose(@builtin(local_invocation_index) lane: u32) {
     let listed = group_same(lane, atomicLoad(&count[0]));
+    if listed < LEAST_LIST || listed > MOST_LIST {
+        return;
+    }
     var stage = group_same(lane, pick[STAGE]);
     if stage == STAGE_CUT {
         let first = pick[FIRST_BIN];

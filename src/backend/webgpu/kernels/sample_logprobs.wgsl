@@ -6,8 +6,8 @@
 // Numerics  f32; within 1e-5 for probabilities above 1e-40
 // Twin      backend/sampling.rs::logprobs
 // Params    none
-// Needs     WG_SIZE, SLICES; common/sample.wgsl, common/sample_pick.wgsl,
-//           common/sample_group_*.wgsl
+// Needs     WG_SIZE, SLICES; LEAST_LIST, MOST_LIST (other lists are another dispatch's);
+//           common/sample.wgsl, common/sample_pick.wgsl, common/sample_group_*.wgsl
 // Source    own
 @group(0) @binding(0) var<storage, read> sampler_state: array<u32>;
 @group(0) @binding(1) var<storage, read> logits: array<u32>;
@@ -38,6 +38,9 @@ fn sample_logprobs(@builtin(local_invocation_index) lane: u32) {
     }
     sum = group_sum(lane, vec3<u32>(0u, sum)).yz;
     let listed = group_same(lane, atomicLoad(&count[0]));
+    if listed < LEAST_LIST || listed > MOST_LIST {
+        return;
+    }
     let slot = sampler_state[OUT_SLOT] * RING_WORDS;
     let largest = bitcast<f32>(bits_of(pick[RAW_LARGEST]));
     // In units of the largest weight, 2^44.
