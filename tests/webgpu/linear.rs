@@ -88,20 +88,8 @@ fn products_match_their_twin_in_every_shape() {
                     checks.run(variant, shape, &[(Q4_1, 37), (Q4_1, 37)], [t, 96]);
                     checks.run(variant, shape, &[(Q4_1, 37), (Q8_0, 37)], [t, 96]);
                 }
-                run(
-                    &gpu,
-                    variant,
-                    Shape::Logits(1, false),
-                    &[(Q8_0, 131)],
-                    [t, 64],
-                );
-                run(
-                    &gpu,
-                    variant,
-                    Shape::Logits(t, true),
-                    &[(Q8_0, 131)],
-                    [t, 64],
-                );
+                checks.run(variant, Shape::Logits(1, false), &[(Q8_0, 131)], [t, 64]);
+                checks.run(variant, Shape::Logits(t, true), &[(Q8_0, 131)], [t, 64]);
             }
         }
     }
@@ -113,36 +101,12 @@ fn products_match_their_twin_at_the_sizes_of_a_model() {
     let mut checks = Checks::new(DeviceOptions::default());
     for variant in checks.variants() {
         for t in [1, 33] {
-            run(
-                &gpu,
-                variant,
-                Shape::Store(0, false),
-                &[(Q4_1, 960)],
-                [t, 576],
-            );
+            checks.run(variant, Shape::Store(0, false), &[(Q4_1, 960)], [t, 576]);
             checks.run(variant, Shape::Add(false), &[(Q4_1, 576)], [t, 1536]);
             let shape = Shape::Gate(Activation::Silu);
-            run(
-                &gpu,
-                variant,
-                shape,
-                &[(Q4_1, 1536), (Q4_1, 1536)],
-                [t, 576],
-            );
-            run(
-                &gpu,
-                variant,
-                Shape::Logits(1, false),
-                &[(Q8_0, 4999)],
-                [t, 576],
-            );
-            run(
-                &gpu,
-                variant,
-                Shape::Store(0, false),
-                &[(Q4_K, 130)],
-                [t, 8192],
-            );
+            checks.run(variant, shape, &[(Q4_1, 1536), (Q4_1, 1536)], [t, 576]);
+            checks.run(variant, Shape::Logits(1, false), &[(Q8_0, 4999)], [t, 576]);
+            checks.run(variant, Shape::Store(0, false), &[(Q4_K, 130)], [t, 8192]);
         }
     }
 }
