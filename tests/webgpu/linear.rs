@@ -1,15 +1,50 @@
 //! Products.
 
+use pollster::block_on;
 use tokenbrook::backend::ops::Activation;
+use tokenbrook::backend::webgpu::check;
 use tokenbrook::backend::webgpu::kernels::linear::{Shape, Variant, case};
-use tokenbrook::backend::webgpu::{DeviceOptions, Gpu};
+use tokenbrook::backend::webgpu::{DeviceOptions, Gpu, Pipelines};
 use tokenbrook::gguf::GgmlType;
 
-use crate::gpu::{ALL, check, open};
+use crate::gpu::{ALL, open};
 
-fn run(gpu: &Gpu, variant: Variant, shape: Shape, parts: &[(GgmlType, usize)], size: [usize; 2]) {
-    let case = case(gpu, variant, shape, parts, size, 5).expect("the device works");
-    check(gpu, &case);
+/// A device and what it has compiled: most cases differ only in their sizes.
+struct Checks {
+    gpu: Gpu,
+    pipelines: Pipelines,
+}
+
+impl Checks {
+    fn new(options: DeviceOptions) -> Self {
+        Self {
+            gpu: open(options),
+            pipelines: Pipelines::default(),
+        }
+    }
+
+    fn variants(&self) -> Vec<Variant> {
+        Variant::available(self.gpu.capabilities())
+    }
+
+    fn run(
+        &mut self,
+        variant: Variant,
+        shape: Shape,
+        parts: &[(GgmlType, usize)],
+        size: [usize; 2],
+    ) {
+        let case = case(&self.gpu, variant, shape, parts, size, 5).expect("the device works");
+        let outcome = block_on(check::run(&self.gpu, &mut self.pipelines, &case));
+        let outcome = outcome.expect("the device works");
+        let fault = outcome.fault.unwrap_or_default();
+        assert!(
+            fault.is_empty(),
+            "{}, {}: {fault}",
+            outcome.kernel,
+            outcome.description
+        );
+    }
 }
 
 /// Columns that a type can have: odd ones, and more than a few blocks.
@@ -24,11 +59,11 @@ fn columns(ty: GgmlType) -> [usize; 2] {
 #[test]
 fn products_match_their_twin_in_every_type_and_variant() {
     for options in [ALL[0], ALL[3]] {
-        let gpu = open(options);
-        for variant in Variant::available(gpu.capabilities()) {
+        let mut checks = Checks::new(options);
+        for variant in checks.variants() {
             for ty in GgmlType::ALL {
                 for (cols, (t, n)) in columns(ty).into_iter().zip([(1, 1), (5, 67)]) {
-                    run(&gpu, variant, Shape::Store(0, false), &[(ty, n)], [t, cols]);
+                    checks.run(variant, Shape::Store(0, false), &[(ty, n)], [t, cols]);
                 }
             }
         }
@@ -39,34 +74,22 @@ fn products_match_their_twin_in_every_type_and_variant() {
 fn products_match_their_twin_in_every_shape() {
     use GgmlType::{F16, Q4_1, Q6_K, Q8_0};
     for options in ALL {
-        let gpu = open(options);
-        for variant in Variant::available(gpu.capabilities()) {
+        let mut checks = Checks::new(options);
+        for variant in checks.variants() {
             for t in [1, 3, 4, 9] {
-                run(&gpu, variant, Shape::Store(3, true), &[(Q4_1, 63)], [t, 96]);
+                checks.run(variant, Shape::Store(3, true), &[(Q4_1, 63)], [t, 96]);
                 // Pieces of several formats.
                 let stack = [(Q8_0, 5), (Q6_K, 64), (Q6_K, 1), (F16, 2)];
-                run(&gpu, variant, Shape::Store(0, true), &stack, [t, 512]);
-                run(&gpu, variant, Shape::Add(false), &[(Q4_1, 65)], [t, 160]);
-                run(&gpu, variant, Shape::Add(true), &stack, [t, 256]);
+                checks.run(variant, Shape::Store(0, true), &stack, [t, 512]);
+                checks.run(variant, Shape::Add(false), &[(Q4_1, 65)], [t, 160]);
+                checks.run(variant, Shape::Add(true), &stack, [t, 256]);
                 for activation in [Activation::Silu, Activation::GeluTanh] {
                     let shape = Shape::Gate(activation);
-                    run(&gpu, variant, shape, &[(Q4_1, 37), (Q4_1, 37)], [t, 96]);
-                    run(&gpu, variant, shape, &[(Q4_1, 37), (Q8_0, 37)], [t, 96]);
+                    checks.run(variant, shape, &[(Q4_1, 37), (Q4_1, 37)], [t, 96]);
+                    checks.run(variant, shape, &[(Q4_1, 37), (Q8_0, 37)], [t, 96]);
                 }
-                run(
-                    &gpu,
-                    variant,
-                    Shape::Logits(1, false),
-                    &[(Q8_0, 131)],
-                    [t, 64],
-                );
-                run(
-                    &gpu,
-                    variant,
-                    Shape::Logits(t, true),
-                    &[(Q8_0, 131)],
-                    [t, 64],
-                );
+                checks.run(variant, Shape::Logits(1, false), &[(Q8_0, 131)], [t, 64]);
+                checks.run(variant, Shape::Logits(t, true), &[(Q8_0, 131)], [t, 64]);
             }
         }
     }
@@ -75,39 +98,15 @@ fn products_match_their_twin_in_every_shape() {
 #[test]
 fn products_match_their_twin_at_the_sizes_of_a_model() {
     use GgmlType::{Q4_1, Q4_K, Q8_0};
-    let gpu = open(DeviceOptions::default());
-    for variant in Variant::available(gpu.capabilities()) {
+    let mut checks = Checks::new(DeviceOptions::default());
+    for variant in checks.variants() {
         for t in [1, 33] {
-            run(
-                &gpu,
-                variant,
-                Shape::Store(0, false),
-                &[(Q4_1, 960)],
-                [t, 576],
-            );
-            run(&gpu, variant, Shape::Add(false), &[(Q4_1, 576)], [t, 1536]);
+            checks.run(variant, Shape::Store(0, false), &[(Q4_1, 960)], [t, 576]);
+            checks.run(variant, Shape::Add(false), &[(Q4_1, 576)], [t, 1536]);
             let shape = Shape::Gate(Activation::Silu);
-            run(
-                &gpu,
-                variant,
-                shape,
-                &[(Q4_1, 1536), (Q4_1, 1536)],
-                [t, 576],
-            );
-            run(
-                &gpu,
-                variant,
-                Shape::Logits(1, false),
-                &[(Q8_0, 4999)],
-                [t, 576],
-            );
-            run(
-                &gpu,
-                variant,
-                Shape::Store(0, false),
-                &[(Q4_K, 130)],
-                [t, 8192],
-            );
+            checks.run(variant, shape, &[(Q4_1, 1536), (Q4_1, 1536)], [t, 576]);
+            checks.run(variant, Shape::Logits(1, false), &[(Q8_0, 4999)], [t, 576]);
+            checks.run(variant, Shape::Store(0, false), &[(Q4_K, 130)], [t, 8192]);
         }
     }
 }

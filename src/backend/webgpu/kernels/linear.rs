@@ -14,23 +14,48 @@ use super::gate::{Gate, gate};
 use crate::backend::ops::Activation;
 use params::Params;
 
-/// Lanes of a workgroup.
-const WG_SIZE: u32 = 64;
+/// Lanes of a workgroup: small, so that matrices of a few hundred rows occupy every core.
+const WG_SIZE: u32 = 16;
 
 /// How products are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Variant {
-    /// Two rows of weights and one row of activations an invocation, no barriers.
+    /// Four rows of weights and one of activations an invocation, no barriers.
     Rows,
-    /// Two rows of weights and four of activations an invocation, no barriers.
+    /// The same; four invocations share what they load of the activations.
+    RowsQuads,
+    /// Four rows of weights and eight of activations an invocation, no barriers.
     Tiles,
+    /// The same; four invocations share what they load of the activations.
+    TilesQuads,
 }
 
 impl Variant {
     /// All that a device can run.
     #[must_use]
-    pub fn available(_capabilities: &Capabilities) -> Vec<Self> {
-        vec![Self::Rows, Self::Tiles]
+    pub fn available(capabilities: &Capabilities) -> Vec<Self> {
+        let mut variants = vec![Self::Rows, Self::Tiles];
+        if capabilities.subgroups.is_some_and(|[least, _]| least >= 4) {
+            variants.extend([Self::RowsQuads, Self::TilesQuads]);
+        }
+        variants
+    }
+
+    fn shares_loads(self) -> bool {
+        matches!(self, Self::RowsQuads | Self::TilesQuads)
+    }
+
+    /// Rows of activations that an invocation takes.
+    fn tokens(self) -> u32 {
+        match self {
+            Self::Rows | Self::RowsQuads => 1,
+            Self::Tiles | Self::TilesQuads => 8,
+        }
+    }
+
+    /// Whether the products start from sums over blocks of activations.
+    fn wants_sums(self) -> bool {
+        self.tokens() == 1
     }
 
     /// Normalized mean square error that is allowed.
@@ -152,7 +177,9 @@ pub fn linear(
         );
         return Ok(());
     }
-    block_sums(recorder, op);
+    if variant.wants_sums() {
+        block_sums(recorder, op);
+    }
     for piece in op.matrix.pieces() {
         record_piece(recorder, variant, op, piece)?;
     }
@@ -214,13 +241,9 @@ fn record_piece(
         Bind::Read(bias.unwrap_or(codes)),
         Bind::Params(bytemuck::bytes_of(&params)),
     ];
-    let tokens = match variant {
-        Variant::Rows => 1,
-        Variant::Tiles => 4,
-    };
     let grid = [
-        Extent::Fixed(params.pair.div_ceil(WG_SIZE)),
-        row_extent(op.rows, 1, tokens),
+        Extent::Fixed(params.quarter.div_ceil(WG_SIZE)),
+        row_extent(op.rows, 1, variant.tokens()),
         Extent::Fixed(1),
     ];
     let cols = op.matrix.cols();

@@ -1,17 +1,6 @@
 // block_product.wgsl: products of a block of weights with 32 elements of x
 //
-// Needs     planes/*.wgsl
-struct Quads {
-    x0: vec4<f32>,
-    x1: vec4<f32>,
-    x2: vec4<f32>,
-    x3: vec4<f32>,
-    x4: vec4<f32>,
-    x5: vec4<f32>,
-    x6: vec4<f32>,
-    x7: vec4<f32>,
-}
-
+// Needs     planes/*.wgsl; x_*.wgsl::Quads
 // To be multiplied with PLACES; the minima are not in it.
 fn block_product(block: Block, x: Quads) -> vec4<f32> {
     let first = quad_0(block) * x.x0 + quad_1(block) * x.x1 + quad_2(block) * x.x2

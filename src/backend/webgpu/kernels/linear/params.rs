@@ -9,7 +9,8 @@ use crate::backend::webgpu::planes::Piece;
 pub(super) struct Params {
     pub(super) blocks: u32,
     pub(super) rows: u32,
-    pub(super) pair: u32,
+    pub(super) quarter: u32,
+    pub(super) half: u32,
     pub(super) x_stride: u32,
     pub(super) y_stride: u32,
     pub(super) column: u32,
@@ -28,11 +29,17 @@ impl Params {
             Epilogue::Gate { .. } => (0, 1.0, 0.0),
             Epilogue::Logits { scale, soft_cap } => (first_row, scale, soft_cap.unwrap_or(0.0)),
         };
+        // The rows of an invocation are n, n + quarter, n + half, n + half + quarter.
+        let (quarter, half) = match op.epilogue {
+            Epilogue::Gate { .. } => ((rows / 2).div_ceil(2), rows / 2),
+            _ => (rows.div_ceil(4), 2 * rows.div_ceil(4)),
+        };
         let cols = op.matrix.cols();
         Self {
             blocks: word(cols.div_ceil(32)),
             rows: word(rows),
-            pair: word(rows.div_ceil(2)),
+            quarter: word(quarter),
+            half: word(half),
             x_stride: word(row_stride(cols)),
             y_stride: word(row_stride(op.y_width)),
             column: word(column),

@@ -42,25 +42,25 @@ pub(super) fn block_sums(rows: Rows, wg_size: u32) -> Shader {
     }
 }
 
-/// What an invocation does with its two products.
+/// What an invocation does with its four products.
 fn finish_parts(epilogue: &Epilogue<'_>) -> Vec<&'static str> {
     let bias = |bias: Option<&wgpu::Buffer>| match bias {
         Some(_) => include_str!("bias.wgsl"),
         None => include_str!("bias_none.wgsl"),
     };
-    let pairs = include_str!("finish_pairs.wgsl");
+    let each = include_str!("finish_each.wgsl");
     match *epilogue {
         Epilogue::Store { bias: b, .. } => {
-            vec![bias(b), include_str!("finish_store.wgsl"), pairs]
+            vec![bias(b), include_str!("finish_store.wgsl"), each]
         }
-        Epilogue::Add { bias: b, .. } => vec![bias(b), include_str!("finish_add.wgsl"), pairs],
+        Epilogue::Add { bias: b, .. } => vec![bias(b), include_str!("finish_add.wgsl"), each],
         Epilogue::Gate { activation, .. } => {
             vec![
                 activation_part(activation),
                 include_str!("finish_gate.wgsl"),
             ]
         }
-        Epilogue::Logits { .. } => vec![include_str!("finish_logits.wgsl"), pairs],
+        Epilogue::Logits { .. } => vec![include_str!("finish_logits.wgsl"), each],
     }
 }
 
@@ -79,13 +79,21 @@ pub(super) fn product(
     parts.extend(finish_parts(&op.epilogue));
     let mut constants = constants(wg_size);
     constants.push(("ZERO", Constant::F32(format.zero())));
+    let needs = Needs {
+        subgroups: variant.shares_loads(),
+        ..Needs::default()
+    };
+    parts.push(match needs.subgroups {
+        true => include_str!("x_quads.wgsl"),
+        false => include_str!("x_direct.wgsl"),
+    });
     let name = match variant {
-        Variant::Rows => {
+        Variant::Rows | Variant::RowsQuads => {
             parts.push(include_str!("block_product.wgsl"));
             parts.push(include_str!("rows.wgsl"));
             "linear_rows"
         }
-        Variant::Tiles => {
+        Variant::Tiles | Variant::TilesQuads => {
             parts.push(include_str!("tiles.wgsl"));
             "linear_tiles"
         }
@@ -94,6 +102,6 @@ pub(super) fn product(
         name,
         parts,
         constants,
-        needs: Needs::default(),
+        needs,
     }
 }

@@ -1,117 +1,139 @@
-// tiles.wgsl: rows.wgsl for four rows of x at a time: a block of weights is unpacked once for
-// all four
+// tiles.wgsl: y[t,n] = finish(sum_k x[t,k] * w[n,k]), four rows of w and eight of x an
+// invocation, no barrier: for several rows of x on processors that play a GPU
 //
-// Shapes    x: [T, K] f32; w: [N, K] in planes; y: [T, N] f32; sums: [T, B] pairs of f32
-// Dispatch  (ceil(pairs / WG_SIZE), ceil(T / 4), 1)
+// Shapes    x: [T, K] f32; w: [N, K] in planes; y: [T, N] f32
+// Dispatch  (ceil(quarter / WG_SIZE), ceil(T / 8), 1)
 // Limits    K >= 1, N >= 1
-// Numerics  f32, integer codes summed before they are scaled; NMSE <= 1e-10
+// Numerics  f32; NMSE <= 1e-10
 // Twin      kernels/linear/case.rs::plain
 // Params    kernels/linear/params.rs::Params
-// Needs     WG_SIZE; common/step.wgsl; params, rows_*, block_product, finish_*.wgsl; planes
-@group(0) @binding(4) var<storage, read> x: array<vec4<f32>>;
-@group(0) @binding(5) var<storage, read> sums: array<vec2<f32>>;
+// Needs     WG_SIZE; common/step.wgsl; params, rows_*, x_*, finish_*.wgsl; planes
 @group(0) @binding(8) var<uniform> params: Params;
 
-struct Tile {
-    a: vec4<f32>,
-    b: vec4<f32>,
-    c: vec4<f32>,
-    d: vec4<f32>,
-    minima: vec4<f32>,
+// Products with rows 0 to 3 and 4 to 7 of x: a column a row of w, an element a row of x.
+struct Products {
+    low: mat4x4<f32>,
+    high: mat4x4<f32>,
 }
 
-// One quad of weights with one quad of four rows of x.
-fn add_quad(tile: Tile, w: vec4<f32>, rows: vec4<u32>, quad: u32) -> Tile {
-    return Tile(
-        tile.a + w * x[rows.x + quad],
-        tile.b + w * x[rows.y + quad],
-        tile.c + w * x[rows.z + quad],
-        tile.d + w * x[rows.w + quad],
-        tile.minima,
+// Quads of four rows of w with the same quad of eight rows of x.
+fn add_quads(sums: Products, rows: TileRows, quad: u32, w: mat4x4<f32>) -> Products {
+    let low = load_quad_of(rows.low, quad);
+    let high = load_quad_of(rows.high, quad);
+    return Products(
+        mat4x4<f32>(
+            sums.low[0] + w[0] * low,
+            sums.low[1] + w[1] * low,
+            sums.low[2] + w[2] * low,
+            sums.low[3] + w[3] * low,
+        ),
+        mat4x4<f32>(
+            sums.high[0] + w[0] * high,
+            sums.high[1] + w[1] * high,
+            sums.high[2] + w[2] * high,
+            sums.high[3] + w[3] * high,
+        ),
     );
 }
 
-fn scaled(into: Tile, tile: Tile, scale: f32) -> Tile {
-    return Tile(
-        into.a + tile.a * scale,
-        into.b + tile.b * scale,
-        into.c + tile.c * scale,
-        into.d + tile.d * scale,
-        into.minima,
-    );
-}
-
-fn add_block(into: Tile, block: Block, rows: vec4<u32>, first: mat4x2<f32>) -> Tile {
-    let scales = block_scales(block);
-    var tile = Tile();
-    tile = add_quad(tile, quad_0(block), rows, 0u);
-    tile = add_quad(tile, quad_1(block), rows, 1u);
-    tile = add_quad(tile, quad_2(block), rows, 2u);
-    tile = add_quad(tile, quad_3(block), rows, 3u);
-    var sum = into;
-    if HALVES {
-        sum = scaled(sum, tile, scales.x);
-        tile = Tile();
+fn finish_four(t: u32, n: u32, products: mat4x4<f32>) {
+    let values = transpose(products);
+    let last = output_rows();
+    if t < last {
+        finish(t, n, values[0]);
     }
-    tile = add_quad(tile, quad_4(block), rows, 4u);
-    tile = add_quad(tile, quad_5(block), rows, 5u);
-    tile = add_quad(tile, quad_6(block), rows, 6u);
-    tile = add_quad(tile, quad_7(block), rows, 7u);
-    sum = scaled(sum, tile, scales.z);
-    sum.minima += vec4<f32>(
-        dot(first[0], scales.yw),
-        dot(first[1], scales.yw),
-        dot(first[2], scales.yw),
-        dot(first[3], scales.yw),
-    );
-    return sum;
-}
-
-fn values(tile: Tile) -> vec4<f32> {
-    let sums = vec4<f32>(
-        dot(tile.a, PLACES),
-        dot(tile.b, PLACES),
-        dot(tile.c, PLACES),
-        dot(tile.d, PLACES),
-    );
-    return sums + tile.minima;
+    if t + 1u < last {
+        finish(t + 1u, n, values[1]);
+    }
+    if t + 2u < last {
+        finish(t + 2u, n, values[2]);
+    }
+    if t + 3u < last {
+        finish(t + 3u, n, values[3]);
+    }
 }
 
 @compute @workgroup_size(WG_SIZE)
-fn linear_tiles(@builtin(global_invocation_id) id: vec3<u32>) {
-    let n = id.x;
-    let last = output_rows();
-    let t = 4u * id.y;
-    if n >= output_columns() || t >= last {
-        return;
-    }
-    let second_n = min(n + params.pair, params.rows - 1u);
-    // Rows past the last are computed as the last and not stored.
-    let inputs = first_input_row() + min(t + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(last - 1u));
-    let x_rows = inputs * (params.x_stride / 4u);
-    let sums_rows = inputs * params.blocks;
-    var first = Tile();
-    var second = Tile();
+fn linear_tiles(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let n = group.x * WG_SIZE + lane;
+    let t = 8u * group.y;
+    let rows = rows_of(n);
+    let x_rows = TileRows(
+        four_rows(t + first_input_row(), step_rows() - 1u, lane),
+        four_rows(t + 4u + first_input_row(), step_rows() - 1u, lane),
+    );
+    var products = Products();
     for (var b = 0u; b < params.blocks; b++) {
-        let pairs = mat4x2<f32>(
-            sums[sums_rows.x + b],
-            sums[sums_rows.y + b],
-            sums[sums_rows.z + b],
-            sums[sums_rows.w + b],
-        );
-        first = add_block(first, load_block(n, b), x_rows + 8u * b, pairs);
-        second = add_block(second, load_block(second_n, b), x_rows + 8u * b, pairs);
+        let w0 = load_block(rows.x, b);
+        let w1 = load_block(rows.y, b);
+        let w2 = load_block(rows.z, b);
+        let w3 = load_block(rows.w, b);
+        let s0 = block_scales(w0);
+        let s1 = block_scales(w1);
+        let s2 = block_scales(w2);
+        let s3 = block_scales(w3);
+        var place0 = PLACES * s0.x;
+        var place1 = PLACES * s1.x;
+        var place2 = PLACES * s2.x;
+        var place3 = PLACES * s3.x;
+        products = add_quads(products, x_rows, 8u * b + 0u, mat4x4<f32>(
+            quad_0(w0) * place0 + s0.y,
+            quad_0(w1) * place1 + s1.y,
+            quad_0(w2) * place2 + s2.y,
+            quad_0(w3) * place3 + s3.y,
+        ));
+        products = add_quads(products, x_rows, 8u * b + 1u, mat4x4<f32>(
+            quad_1(w0) * place0 + s0.y,
+            quad_1(w1) * place1 + s1.y,
+            quad_1(w2) * place2 + s2.y,
+            quad_1(w3) * place3 + s3.y,
+        ));
+        products = add_quads(products, x_rows, 8u * b + 2u, mat4x4<f32>(
+            quad_2(w0) * place0 + s0.y,
+            quad_2(w1) * place1 + s1.y,
+            quad_2(w2) * place2 + s2.y,
+            quad_2(w3) * place3 + s3.y,
+        ));
+        products = add_quads(products, x_rows, 8u * b + 3u, mat4x4<f32>(
+            quad_3(w0) * place0 + s0.y,
+            quad_3(w1) * place1 + s1.y,
+            quad_3(w2) * place2 + s2.y,
+            quad_3(w3) * place3 + s3.y,
+        ));
+        place0 = PLACES * s0.z;
+        place1 = PLACES * s1.z;
+        place2 = PLACES * s2.z;
+        place3 = PLACES * s3.z;
+        products = add_quads(products, x_rows, 8u * b + 4u, mat4x4<f32>(
+            quad_4(w0) * place0 + s0.w,
+            quad_4(w1) * place1 + s1.w,
+            quad_4(w2) * place2 + s2.w,
+            quad_4(w3) * place3 + s3.w,
+        ));
+        products = add_quads(products, x_rows, 8u * b + 5u, mat4x4<f32>(
+            quad_5(w0) * place0 + s0.w,
+            quad_5(w1) * place1 + s1.w,
+            quad_5(w2) * place2 + s2.w,
+            quad_5(w3) * place3 + s3.w,
+        ));
+        products = add_quads(products, x_rows, 8u * b + 6u, mat4x4<f32>(
+            quad_6(w0) * place0 + s0.w,
+            quad_6(w1) * place1 + s1.w,
+            quad_6(w2) * place2 + s2.w,
+            quad_6(w3) * place3 + s3.w,
+        ));
+        products = add_quads(products, x_rows, 8u * b + 7u, mat4x4<f32>(
+            quad_7(w0) * place0 + s0.w,
+            quad_7(w1) * place1 + s1.w,
+            quad_7(w2) * place2 + s2.w,
+            quad_7(w3) * place3 + s3.w,
+        ));
     }
-    let a = values(first);
-    let b = values(second);
-    finish(t, n, a.x, b.x);
-    if t + 1u < last {
-        finish(t + 1u, n, a.y, b.y);
-    }
-    if t + 2u < last {
-        finish(t + 2u, n, a.z, b.z);
-    }
-    if t + 3u < last {
-        finish(t + 3u, n, a.w, b.w);
+    if n < params.quarter {
+        finish_four(t, n, products.low);
+        finish_four(t + 4u, n, products.high);
     }
 }
