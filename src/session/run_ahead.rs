@@ -11,6 +11,9 @@ use crate::backend::TokenSlot;
 /// The most that may be lost to a stop: as long as a prefill chunk may take.
 const MOST_MS: f64 = 100.0;
 
+/// The most steps in flight: a backend keeps this many tokens that nobody has read.
+const MOST_STEPS: f64 = 8.0;
+
 /// Share of a new measurement in the average.
 const NEW: f64 = 0.2;
 
@@ -65,7 +68,7 @@ impl RunAhead {
             clippy::cast_sign_loss,
             reason = "clamped to a small positive number"
         )]
-        let ahead = hiding.min(bounded).clamp(0.0, 64.0) as usize;
+        let ahead = hiding.min(bounded).clamp(0.0, MOST_STEPS - 1.0) as usize;
         1 + ahead
     }
 
@@ -105,5 +108,6 @@ mod tests {
         assert_eq!(paced(60.0).depth(100.0), 1);
         assert_eq!(paced(200.0).depth(3.0), 1);
         assert_eq!(paced(20.0).depth(100.0), 5);
+        assert_eq!(paced(0.1).depth(100.0), 8);
     }
 }

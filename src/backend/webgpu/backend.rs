@@ -8,7 +8,9 @@
 use std::collections::HashMap;
 
 use super::arena::Arena;
-use super::kernels::{attention, embed, linear, qk_rope_append, rms_norm, rope_table};
+use super::kernels::{
+    attention, embed, linear, norm_add, qk_rope_append, rms_norm, rms_norm_span, rope_table,
+};
 use super::kv::{KvLayout, KvPool};
 use super::plan::Plan;
 use super::planes::{Allocations, Matrix};
@@ -347,7 +349,16 @@ impl Parts<'_> {
             store,
             (projected, width),
         )?;
-        let _ = norm;
+        let op = norm_add::NormAdd {
+            step: self.step,
+            y: projected,
+            weight: &self.vectors[norm.weight.0],
+            residual,
+            width,
+            eps: norm.eps,
+            scale,
+        };
+        norm_add::norm_add(recorder, self.plan.norm, &op);
         Ok(())
     }
 
@@ -397,9 +408,18 @@ impl Parts<'_> {
                 (op.q_norm, 0, heads.query_len()),
                 (op.k_norm, heads.query_len(), heads.kv_len()),
             ];
-            for (norm, column, width) in parts {
+            for (norm, first, width) in parts {
                 let Some(norm) = norm else { continue };
-                let _ = norm;
+                let span = rms_norm_span::RmsNormSpan {
+                    step: self.step,
+                    x: qkv,
+                    weight: &self.vectors[norm.weight.0],
+                    row_width: heads.qkv_len(),
+                    first,
+                    width,
+                    eps: norm.eps,
+                };
+                rms_norm_span::rms_norm_span(recorder, self.plan.norm, &span);
             }
         }
         let head_norm = |norm: Option<Norm>| {
@@ -486,13 +506,13 @@ impl Backend for WebGpuBackend {
     fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError> {
         self.ledger.check_prepare(shape)?;
         let gpu = &self.gpu;
-        let plan = Plan::new(gpu.capabilities(), &self.options);
         let layout = KvLayout {
             format: self.options.kv.unwrap_or(KvFormat::F16),
             num_kv_heads: shape.heads.num_kv_heads,
             head_dim: shape.heads.head_dim,
             block_tokens: shape.block_tokens,
         };
+        let plan = Plan::new(gpu.capabilities(), &self.options, &layout);
         let pools = [
             KvPool::new(gpu, "KV cache", shape.num_layers, layout, 1)?,
             KvPool::new(gpu, "KV ring", shape.window_layers, layout, 1)?,

@@ -17,7 +17,11 @@ pub(super) struct Plan {
 
 impl Plan {
     /// What suits a device.
-    pub(super) fn new(capabilities: &Capabilities, options: &WebGpuOptions) -> Self {
+    pub(super) fn new(
+        capabilities: &Capabilities,
+        options: &WebGpuOptions,
+        layout: &KvLayout,
+    ) -> Self {
         let kind = options.plan.unwrap_or(if capabilities.is_software {
             PlanKind::Software
         } else {
@@ -25,7 +29,7 @@ impl Plan {
         });
         match kind {
             PlanKind::Software => Self::software(options),
-            PlanKind::Hardware => Self::hardware(capabilities, options),
+            PlanKind::Hardware => Self::hardware(capabilities, options, layout),
         }
     }
 
@@ -43,9 +47,22 @@ impl Plan {
         }
     }
 
-    fn hardware(capabilities: &Capabilities, options: &WebGpuOptions) -> Self {
+    fn hardware(capabilities: &Capabilities, options: &WebGpuOptions, layout: &KvLayout) -> Self {
+        let software = Self::software(options);
+        let attention = attention::Variant::available(capabilities, layout);
+        // Every list ends with what asks most of the device.
+        let last_of = |wanted: fn(&attention::Variant) -> bool| {
+            let found = attention.iter().rev().find(|variant| wanted(variant));
+            found.copied().unwrap_or(software.attention[0])
+        };
+        let decode = last_of(|variant| matches!(variant, attention::Variant::Decode { .. }));
+        let prefill = last_of(|variant| matches!(variant, attention::Variant::Prefill));
         Self {
-            ..Self::software(options)
+            norm: last(&rms_norm::Variant::available(capabilities)),
+            rope: last(&qk_rope_append::Variant::available(capabilities, layout)),
+            sample: last(&sample::Variant::available(capabilities)),
+            attention: [decode, decode, prefill],
+            ..software
         }
     }
 
@@ -69,4 +86,9 @@ impl Plan {
             .map(|variant| variant.scratch_bytes(layout, num_heads, rows));
         [0, 1].map(|i| each.iter().map(|bytes| bytes[i]).max().unwrap_or(0))
     }
+}
+
+/// The last of a list that is never empty.
+fn last<T: Copy>(variants: &[T]) -> T {
+    variants[variants.len() - 1]
 }

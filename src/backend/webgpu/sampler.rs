@@ -237,16 +237,11 @@ impl Sampler {
                 .flat_map(|bias| [bias.id, bias.bias.to_bits()]),
         );
         words[27] = word(biases.len());
-<<<<<<< HEAD
-        if words[25].max(words[27]) as usize > self.vocab {
+        let biases = biases.len().saturating_sub(SPARE_BIASES);
+        if biases.max(words[25] as usize) > self.vocab {
             return Err(usage(
                 "more used tokens or biases than the vocabulary has tokens",
             ));
-=======
-        let biases = biases.len().saturating_sub(SPARE_BIASES);
-        if biases.max(words[25] as usize) > self.vocab {
-            return Err(usage("more used tokens or biases than the vocabulary has tokens"));
->>>>>>> sampler
         }
         Ok(())
     }

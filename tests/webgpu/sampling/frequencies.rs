@@ -48,7 +48,10 @@ fn assert_fits(counts: &[u32], probabilities: &[f64], what: &str) {
         classes += 1.0;
     };
     for (token, (&count, &p)) in counts.iter().zip(probabilities).enumerate() {
-        assert!(p > 0.0 || count == 0, "{what}: {token} was drawn {count} times");
+        assert!(
+            p > 0.0 || count == 0,
+            "{what}: {token} was drawn {count} times"
+        );
         let (count, want) = (f64::from(count), p * f64::from(DRAWS));
         if want >= 5.0 {
             class(count, want);

@@ -153,7 +153,11 @@ impl Joining {
         let mut shader = shader(op, self.variant, Over::One, name, &parts);
         shader.constants.retain(|(name, _)| *name != "SLICES");
         let [least, most] = self.lengths;
-        for (name, value) in [("SLICES", slices), ("LEAST_LIST", least), ("MOST_LIST", most)] {
+        for (name, value) in [
+            ("SLICES", slices),
+            ("LEAST_LIST", least),
+            ("MOST_LIST", most),
+        ] {
             shader.constants.push((name, Constant::U32(value)));
         }
         shader
@@ -297,7 +301,9 @@ pub fn draw(recorder: &mut Recorder<'_>, variant: Variant, op: &Sample<'_>, is_a
     let parts = [WALK, include_str!("sample_choose.wgsl")];
     let slices = variant.slices(op.vocab);
     let choose = joining(variant, 1);
-    let choose = choose.iter().map(|part| part.shader(op, slices, "sample_choose", &parts));
+    let choose = choose
+        .iter()
+        .map(|part| part.shader(op, slices, "sample_choose", &parts));
     let choose: Vec<_> = choose.collect();
     let (pick, list) = (Bind::Read(op.pick), Bind::Write(op.list));
     let count = Bind::Write(op.count);
