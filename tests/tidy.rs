@@ -27,8 +27,9 @@ const CRATE_HOME: &[(&str, &[&str])] = &[
     ("minijinja_contrib", &["tokenizer"]),
     ("llguidance", &["session/constraint"]),
     ("toktrie", &["session/constraint"]),
-    ("wasm_bindgen", &["wasm"]),
-    ("js_sys", &["wasm"]),
+    ("wgpu", &["backend/webgpu"]),
+    ("wasm_bindgen", &["wasm", "backend/webgpu/web"]),
+    ("js_sys", &["wasm", "backend/webgpu/web"]),
     ("serde_wasm_bindgen", &["wasm"]),
     ("console_error_panic_hook", &["wasm"]),
 ];

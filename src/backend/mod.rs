@@ -8,8 +8,8 @@
 //! that computes at once (the CPU) answers [`Recording::Needed`] every time and executes while
 //! the forward pass records.
 //!
-//! Only [`Backend::ready`], [`Backend::submit`] and the reads are asynchronous, and nothing here asks for `Send`:
-//! a GPU's objects in a browser are bound to their thread.
+//! Only [`Backend::ready`], [`Backend::submit`] and the reads are asynchronous, and nothing here
+//! asks for `Send`: a GPU's objects in a browser are bound to their thread.
 //!
 //! Shape letters: `T` rows (tokens) in this pass, `S` positions in the KV cache, `C` hidden
 //! size, `F` intermediate size, `H` query heads, `G` KV heads, `D` head size, `V` vocabulary,

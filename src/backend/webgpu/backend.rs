@@ -5,24 +5,19 @@
 //! command buffer submitted. Recordings are void when a buffer that they bind is replaced:
 //! when the KV cache grows, or the first time that many rows of logits are asked for.
 
-use std::collections::HashMap;
-
-use super::arena::Arena;
-use super::kernels::{
-    attention, embed, linear, norm_add, qk_rope_append, rms_norm, rms_norm_span, rope_table,
-};
-use super::kv::{KvLayout, KvPool};
-use super::plan::Plan;
+use super::kernels::{embed, linear};
+use super::kv::KvPool;
+use super::operations::{Parts, RowClass};
 use super::planes::{Allocations, Matrix};
-use super::readback::Readback;
-use super::recorder::{Extents, Pipelines, Recorder, Recording as Recorded};
-use super::sampler::{Mode, RING_SLOTS, SLOT_WORDS, SampleStep, Sampler, read_slot};
-use super::step::{StepSequence, StepWords};
-use super::{AdapterDescription, Gpu, GpuError, KvFormat, WebGpuOptions, row_stride};
+use super::prepared::{Pass, Prepared, SLOT_BYTES, ring_slot};
+use super::recorder::{Pipelines, Recorder, Recording as Recorded};
+use super::sampler::{Mode, SampleStep, read_slot};
+use super::step::StepSequence;
+use super::{AdapterDescription, Gpu, GpuError, WebGpuOptions, row_stride};
 use crate::backend::ledger::Ledger;
 use crate::backend::ops::{
-    Attention, Cache, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, NormSpan,
-    OutResidual, QkRopeAppend,
+    Attention, Cache, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, OutResidual,
+    QkRopeAppend,
 };
 use crate::backend::{
     Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Outputs,
@@ -31,31 +26,11 @@ use crate::backend::{
 };
 use crate::gguf::GgmlType;
 
-/// Bytes of a slot of the ring of tokens.
-const SLOT_BYTES: u64 = SLOT_WORDS as u64 * 4;
-
-/// Tokens that may be on their way to the host: more than any run-ahead.
-const CARRIERS: usize = 16;
-
 /// Reads of nothing that are measured.
 const READS_MEASURED: usize = 4;
 
 /// Below this a read is not known to take.
 const LEAST_READ_MS: f64 = 0.02;
-
-/// The most rows of the middle shape class: a few rows of verification or of batched
-/// sequences.
-const FEW_ROWS: usize = 8;
-
-/// Passes with one recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum RowClass {
-    One,
-    Few,
-    Many,
-}
-
-type PassKey = (RowClass, Outputs);
 
 /// Backend on a GPU.
 #[derive(Debug)]
@@ -81,51 +56,6 @@ impl std::fmt::Debug for NowMs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("NowMs")
     }
-}
-
-/// What exists once all weights are there.
-#[derive(Debug)]
-struct Prepared {
-    shape: ModelShape,
-    plan: Plan,
-    arena: Arena,
-    step: wgpu::Buffer,
-    words: StepWords,
-    /// Cosines and sines of the pass, a buffer a rope.
-    rotations: Vec<wgpu::Buffer>,
-    /// Room for what products compute of their inputs.
-    linear_scratch: wgpu::Buffer,
-    attention_scratch: [wgpu::Buffer; 2],
-    pools: [KvPool; 2],
-    /// Place of a block in its pool.
-    places: Vec<u32>,
-    /// The last tokens.
-    ring: wgpu::Buffer,
-    sampler: Sampler,
-    samplings: HashMap<Mode, Recorded>,
-    recordings: HashMap<PassKey, Recorded>,
-    /// What the pass at hand runs.
-    pass: Pass,
-    carriers: Vec<Carrier>,
-    next_carrier: usize,
-}
-
-#[derive(Debug, Default)]
-struct Pass {
-    key: Option<PassKey>,
-    /// Where the pass is recorded anew.
-    recorded: Option<Recorded>,
-    /// Ropes whose table the pass has.
-    tables: Vec<bool>,
-    extents: Extents,
-    sampling: Option<(Mode, TokenSlot)>,
-}
-
-/// A way to the host for one token.
-#[derive(Debug)]
-struct Carrier {
-    readback: Readback,
-    token: Option<TokenSlot>,
 }
 
 impl WebGpuBackend {
@@ -254,215 +184,6 @@ impl WebGpuBackend {
     }
 }
 
-impl Prepared {
-    fn forget_recordings(&mut self) {
-        self.recordings.clear();
-        self.samplings.clear();
-    }
-}
-
-/// What operations are made of.
-struct Parts<'a> {
-    class: RowClass,
-    outputs: Outputs,
-    plan: &'a Plan,
-    arena: &'a Arena,
-    step: &'a wgpu::Buffer,
-    ring: &'a wgpu::Buffer,
-    rotations: &'a [wgpu::Buffer],
-    linear_scratch: &'a wgpu::Buffer,
-    attention_scratch: &'a [wgpu::Buffer; 2],
-    pools: &'a [KvPool; 2],
-    matrices: &'a [Matrix],
-    vectors: &'a [wgpu::Buffer],
-    frequencies: &'a [wgpu::Buffer],
-    ropes: &'a [RopeSpec],
-}
-
-impl Parts<'_> {
-    /// Normalized rows of a slot of the residual's width, or the slot itself.
-    fn normed(&self, recorder: &mut Recorder<'_>, norm: Option<&Norm>, x: Slot) -> &wgpu::Buffer {
-        let Some(norm) = norm else {
-            return self.arena.slot(x);
-        };
-        let op = rms_norm::RmsNorm {
-            step: self.step,
-            x: self.arena.slot(x),
-            weight: &self.vectors[norm.weight.0],
-            y: &self.arena.normed,
-            width: self.arena.width(x),
-            eps: norm.eps,
-        };
-        rms_norm::rms_norm(recorder, self.plan.norm, &op);
-        &self.arena.normed
-    }
-
-    fn linear(
-        &self,
-        recorder: &mut Recorder<'_>,
-        (x, matrix): (&wgpu::Buffer, MatrixId),
-        rows: linear::Rows,
-        epilogue: linear::Epilogue<'_>,
-        (y, y_width): (&wgpu::Buffer, usize),
-    ) -> Result<(), GpuError> {
-        let variant = match rows {
-            linear::Rows::Logits if self.outputs == Outputs::LastRow => {
-                self.plan.linear(RowClass::One)
-            }
-            _ => self.plan.linear(self.class),
-        };
-        let op = linear::Linear {
-            step: self.step,
-            x,
-            matrix: &self.matrices[matrix.0],
-            rows,
-            epilogue,
-            y,
-            y_width,
-            scratch: self.linear_scratch,
-        };
-        linear::linear(recorder, variant, &op)
-    }
-
-    /// `residual[t] += scale post_norm(w x[t] + bias)`.
-    fn add_projection(
-        &self,
-        recorder: &mut Recorder<'_>,
-        (x, matrix, residual): (Slot, MatrixId, Slot),
-        bias: Option<VectorId>,
-        (post_norm, scale): (Option<Norm>, f32),
-    ) -> Result<(), GpuError> {
-        let bias = bias.map(|bias| &self.vectors[bias.0]);
-        let input = (self.arena.slot(x), matrix);
-        let width = self.arena.width(residual);
-        let residual = self.arena.slot(residual);
-        let Some(norm) = post_norm else {
-            let add = linear::Epilogue::Add { scale, bias };
-            return self.linear(recorder, input, linear::Rows::All, add, (residual, width));
-        };
-        let store = linear::Epilogue::Store { column: 0, bias };
-        let projected = &self.arena.projected;
-        self.linear(
-            recorder,
-            input,
-            linear::Rows::All,
-            store,
-            (projected, width),
-        )?;
-        let op = norm_add::NormAdd {
-            step: self.step,
-            y: projected,
-            weight: &self.vectors[norm.weight.0],
-            residual,
-            width,
-            eps: norm.eps,
-            scale,
-        };
-        norm_add::norm_add(recorder, self.plan.norm, &op);
-        Ok(())
-    }
-
-    fn pool(&self, cache: Cache) -> &KvPool {
-        &self.pools[cache as usize]
-    }
-
-    /// Cosines and sines of the pass's positions, once a pass.
-    fn rotation(
-        &self,
-        recorder: &mut Recorder<'_>,
-        rope: RopeId,
-        tables: &mut [bool],
-    ) -> qk_rope_append::Rotation<'_> {
-        let spec = &self.ropes[rope.0];
-        let (rotations, pairs) = (&self.rotations[rope.0], spec.frequencies.len());
-        if !std::mem::replace(&mut tables[rope.0], true) {
-            let op = rope_table::RopeTable {
-                step: self.step,
-                frequencies: &self.frequencies[rope.0],
-                rotations,
-                pairs,
-                magnitude: spec.magnitude,
-            };
-            rope_table::rope_table(recorder, &op);
-        }
-        qk_rope_append::Rotation {
-            rotations,
-            pairs,
-            kind: spec.kind,
-        }
-    }
-
-    fn qk_rope_append(
-        &self,
-        recorder: &mut Recorder<'_>,
-        op: &QkRopeAppend,
-        qkv: Slot,
-        tables: &mut [bool],
-    ) {
-        let qkv = self.arena.slot(qkv);
-        let pool = self.pool(op.cache);
-        let rotation = op.rope.map(|rope| self.rotation(recorder, rope, tables));
-        if op.norm_span == NormSpan::Row {
-            let heads = &op.heads;
-            let parts = [
-                (op.q_norm, 0, heads.query_len()),
-                (op.k_norm, heads.query_len(), heads.kv_len()),
-            ];
-            for (norm, first, width) in parts {
-                let Some(norm) = norm else { continue };
-                let span = rms_norm_span::RmsNormSpan {
-                    step: self.step,
-                    x: qkv,
-                    weight: &self.vectors[norm.weight.0],
-                    row_width: heads.qkv_len(),
-                    first,
-                    width,
-                    eps: norm.eps,
-                };
-                rms_norm_span::rms_norm_span(recorder, self.plan.norm, &span);
-            }
-        }
-        let head_norm = |norm: Option<Norm>| {
-            norm.filter(|_| op.norm_span == NormSpan::Head)
-                .map(|norm| qk_rope_append::HeadNorm {
-                    weight: &self.vectors[norm.weight.0],
-                    eps: norm.eps,
-                })
-        };
-        let append = qk_rope_append::QkRopeAppend {
-            step: self.step,
-            cache: pool.buffer(op.layer),
-            layout: pool.layout(),
-            kind: op.cache,
-            num_heads: op.heads.num_heads,
-            qkv,
-            rotation,
-            q_norm: head_norm(op.q_norm),
-            k_norm: head_norm(op.k_norm),
-        };
-        qk_rope_append::qk_rope_append(recorder, self.plan.rope, &append);
-    }
-
-    fn attention(&self, recorder: &mut Recorder<'_>, op: &Attention, [qkv, out]: [Slot; 2]) {
-        let pool = self.pool(op.cache);
-        let [parts, stats] = self.attention_scratch;
-        let attention = attention::Attention {
-            step: self.step,
-            cache: pool.buffer(op.layer),
-            layout: pool.layout(),
-            kind: op.cache,
-            num_heads: op.heads.num_heads,
-            qkv: self.arena.slot(qkv),
-            out: self.arena.slot(out),
-            scratch: attention::Scratch { parts, stats },
-            scale: op.scale,
-            window: op.window,
-            soft_cap: op.soft_cap,
-        };
-        attention::attention(recorder, self.plan.attention(self.class), &attention);
-    }
-}
-
 impl Backend for WebGpuBackend {
     fn create_matrix(&mut self, spec: &MatrixSpec) -> Result<MatrixId, BackendError> {
         let id = self.ledger.create_matrix(spec)?;
@@ -505,50 +226,9 @@ impl Backend for WebGpuBackend {
 
     fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError> {
         self.ledger.check_prepare(shape)?;
-        let gpu = &self.gpu;
-        let layout = KvLayout {
-            format: self.options.kv.unwrap_or(KvFormat::F16),
-            num_kv_heads: shape.heads.num_kv_heads,
-            head_dim: shape.heads.head_dim,
-            block_tokens: shape.block_tokens,
-        };
-        let plan = Plan::new(gpu.capabilities(), &self.options, &layout);
-        let pools = [
-            KvPool::new(gpu, "KV cache", shape.num_layers, layout, 1)?,
-            KvPool::new(gpu, "KV ring", shape.window_layers, layout, 1)?,
-        ];
-        let rows = shape.max_rows;
-        let cols = self.matrices.iter().map(Matrix::cols).max().unwrap_or(0);
-        let scratch = plan.attention_scratch(&layout, shape.heads.num_heads, rows);
-        let carriers = (0..CARRIERS).map(|_| Carrier {
-            readback: Readback::new(gpu, SLOT_BYTES),
-            token: None,
-        });
-        let ropes = self.ledger.ropes.iter();
-        let rotations = ropes.map(|rope| {
-            let bytes = rope_table::table_bytes(rows, rope.frequencies.len());
-            gpu.storage("rotations", bytes)
-        });
-        let sampler = Sampler::new(gpu, plan.sample, shape.vocab_size);
-        self.prepared = Some(Prepared {
-            shape: *shape,
-            plan,
-            arena: Arena::new(gpu, shape),
-            step: gpu.storage("step", 64 * rows as u64 + 4096),
-            words: StepWords::default(),
-            rotations: rotations.collect(),
-            linear_scratch: gpu.storage("products", linear::scratch_bytes(rows, cols)),
-            attention_scratch: scratch.map(|bytes| gpu.storage("attention", bytes)),
-            pools,
-            places: Vec::new(),
-            ring: gpu.storage("tokens", RING_SLOTS as u64 * SLOT_BYTES),
-            sampler,
-            samplings: HashMap::new(),
-            recordings: HashMap::new(),
-            pass: Pass::default(),
-            carriers: carriers.collect(),
-            next_carrier: 0,
-        });
+        let ropes = &self.ledger.ropes;
+        let prepared = Prepared::new(&self.gpu, &self.options, shape, (&self.matrices, ropes))?;
+        self.prepared = Some(prepared);
         self.ledger.prepare(shape)
     }
 
@@ -590,12 +270,7 @@ impl Backend for WebGpuBackend {
         if step.outputs == Outputs::AllRows && prepared.arena.reserve_logits(&self.gpu, rows) {
             prepared.forget_recordings();
         }
-        let class = match rows {
-            1 => RowClass::One,
-            2..=FEW_ROWS => RowClass::Few,
-            _ => RowClass::Many,
-        };
-        let key = (class, step.outputs);
+        let key = (RowClass::of(rows), step.outputs);
         prepared.pass.key = Some(key);
         prepared.pass.sampling = None;
         if prepared.recordings.contains_key(&key) {
@@ -754,39 +429,7 @@ impl Backend for WebGpuBackend {
         if let Some(recorded) = prepared.pass.recorded.take() {
             prepared.recordings.insert(key, recorded);
         }
-        let extents = prepared.pass.extents;
-        let recording = &prepared.recordings[&key];
-        recording.check(&self.gpu, &extents)?;
-        let words = bytemuck::cast_slice(prepared.words.words());
-        self.gpu.queue.write_buffer(&prepared.step, 0, words);
-        let mut encoder = self
-            .gpu
-            .device
-            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        {
-            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            recording.encode(&mut pass, &extents);
-            if let Some((mode, _)) = prepared.pass.sampling {
-                prepared.samplings[&mode].encode(&mut pass, &extents);
-            }
-        }
-        let Some((_, token)) = prepared.pass.sampling else {
-            let submission = self.gpu.queue.submit([encoder.finish()]);
-            // What reads nothing would tell nothing of its time.
-            if prepared.words.extents().logit_rows == 0 {
-                self.gpu.idle(submission).await?;
-            }
-            return Ok(());
-        };
-        let next = prepared.next_carrier;
-        prepared.next_carrier = (next + 1) % CARRIERS;
-        let carrier = &mut prepared.carriers[next];
-        carrier.token = Some(token);
-        let offset = u64::from(ring_slot(token)) * SLOT_BYTES;
-        carrier.readback.copy(&mut encoder, &prepared.ring, offset);
-        carrier
-            .readback
-            .start(self.gpu.queue.submit([encoder.finish()]));
+        prepared.run(&self.gpu, key).await?;
         Ok(())
     }
 
@@ -854,11 +497,6 @@ const NOT_PREPARED: BackendError = BackendError::Usage {
     op: "webgpu",
     why: "prepare has not been called",
 };
-
-/// Slot of the device's ring.
-fn ring_slot(slot: TokenSlot) -> u32 {
-    u32::try_from(slot.0 % RING_SLOTS).unwrap_or(0)
-}
 
 fn words_of(bytes: &[u8]) -> Vec<u32> {
     let words = bytes.chunks_exact(4);

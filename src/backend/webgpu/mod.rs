@@ -8,12 +8,14 @@ mod device;
 mod error;
 pub mod kernels;
 pub mod kv;
+mod operations;
 mod options;
 mod plan;
 pub mod planes;
 #[cfg_attr(target_arch = "wasm32", path = "web.rs")]
 #[cfg_attr(not(target_arch = "wasm32"), path = "native.rs")]
 mod platform;
+mod prepared;
 mod readback;
 mod recorder;
 pub mod sampler;

@@ -1,8 +1,8 @@
 //! Which variant of each kernel a device runs.
 
-use super::backend::RowClass;
 use super::kernels::{attention, linear, qk_rope_append, rms_norm, sample};
 use super::kv::KvLayout;
+use super::operations::RowClass;
 use super::{Capabilities, PlanKind, WebGpuOptions};
 
 /// A variant for each kernel and shape class.

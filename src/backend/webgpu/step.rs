@@ -7,8 +7,11 @@
 //! | 2 | slot of the ring of tokens that holds row 0's id, or [`IDS_GIVEN`] |
 //! | 3 | positions of the longest sequence after this pass |
 //! | 4..8 | reserved, 0 |
-//! | 8 + 8 t.. | row `t`: id, position, first word of its block table, first word of its ring, blocks of its ring, 0, 0, 0 |
+//! | 8 + 8 t.. | row `t`, see below |
 //! | then | block tables: places of blocks in the cache's buffers |
+//!
+//! A row has its id, its position, the first words of its block table and of its ring, and the
+//! blocks of its ring; three words are 0.
 //!
 //! `kernels/common/step.wgsl` reads it.
 
