@@ -155,10 +155,7 @@ impl Seeded {
 
     /// A number in (-1, 1).
     pub fn value(&mut self) -> f32 {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "24 bits fit an f32 exactly"
-        )]
+        // 24 bits fit an f32 exactly.
         let unit = (self.bits() >> 40) as f32 / (1_u32 << 24) as f32;
         2.0 * unit - 1.0
     }

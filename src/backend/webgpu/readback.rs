@@ -71,7 +71,7 @@ impl Readback {
     /// [`GpuError::Lost`].
     pub(super) async fn finish(&mut self, gpu: &Gpu) -> Result<Vec<u8>, GpuError> {
         gpu.wait_for(self.submission.take())?;
-        let nudge = gpu.nudge();
+        let _nudge = gpu.nudge();
         let result = std::future::poll_fn(|context| {
             let Ok(mut mapping) = self.mapping.lock() else {
                 return Poll::Pending;
@@ -85,7 +85,6 @@ impl Readback {
             }
         })
         .await;
-        drop(nudge);
         gpu.check()?;
         result.map_err(|error| GpuError::Lost(error.to_string()))?;
         let view = self.buffer.slice(..).get_mapped_range();
@@ -132,7 +131,7 @@ impl Gpu {
             }
         });
         self.wait_for(Some(submission))?;
-        let nudge = self.nudge();
+        let _nudge = self.nudge();
         std::future::poll_fn(|context| {
             let Ok(mut mapping) = mapping.lock() else {
                 return Poll::Pending;
@@ -144,7 +143,6 @@ impl Gpu {
             Poll::Pending
         })
         .await;
-        drop(nudge);
         self.check()
     }
 
