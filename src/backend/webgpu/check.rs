@@ -1,7 +1,7 @@
 //! Kernels against their plain twins on the device at hand: the tests' harness and, with the
 //! sizes of a model, its check before it is used.
 
-use super::recorder::{Extents, Pipelines, Recorder};
+use super::recorder::{Extents, Pipelines, Recorder, Recording};
 use super::{Gpu, GpuError, row_stride};
 
 /// Pattern of outputs before a kernel runs: a NaN that no arithmetic makes.
@@ -51,6 +51,61 @@ pub struct Outcome {
 /// # Errors
 /// The device's. A wrong answer is no error but an [`Outcome::fault`].
 pub async fn run(gpu: &Gpu, pipelines: &mut Pipelines, case: &Case) -> Result<Outcome, GpuError> {
+    let outcomes = run_all(gpu, pipelines, std::slice::from_ref(case)).await?;
+    outcomes.into_iter().next().ok_or(GpuError::Validation {
+        what: case.kernel.clone(),
+        why: "the case had no outcome".to_owned(),
+    })
+}
+
+/// Runs cases in one submission, and reads all outputs at once.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_all(
+    gpu: &Gpu,
+    pipelines: &mut Pipelines,
+    cases: &[Case],
+) -> Result<Vec<Outcome>, GpuError> {
+    let outputs: Vec<_> = cases.iter().map(|case| output(gpu, case)).collect();
+    let total: u64 = outputs.iter().map(wgpu::Buffer::size).sum();
+    let gathered = gpu.storage("outputs", total);
+    let mut encoder = gpu
+        .device
+        .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+    let mut at = 0;
+    for (case, output) in cases.iter().zip(&outputs) {
+        let recording = record(gpu, pipelines, case, output).await?;
+        {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            recording.encode(&mut pass, &case.extents);
+        }
+        encoder.copy_buffer_to_buffer(output, 0, &gathered, at, output.size());
+        at += output.size();
+    }
+    let scope = gpu.device.push_error_scope(wgpu::ErrorFilter::Validation);
+    gpu.queue.submit([encoder.finish()]);
+    if let Some(error) = scope.pop().await {
+        return Err(GpuError::Validation {
+            what: "a check of kernels".to_owned(),
+            why: error.to_string(),
+        });
+    }
+    let bytes = gpu.read(&gathered, total).await?;
+    let mut rest = &bytes[..];
+    let mut outcomes = Vec::with_capacity(cases.len());
+    for (case, output) in cases.iter().zip(&outputs) {
+        let (mine, after) = rest.split_at(usize::try_from(output.size()).unwrap_or(0));
+        rest = after;
+        let words = mine.chunks_exact(4);
+        let words = words.map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+        outcomes.push(judge(case, &words.collect::<Vec<_>>()));
+    }
+    Ok(outcomes)
+}
+
+/// An output as it is before the kernel runs.
+fn output(gpu: &Gpu, case: &Case) -> wgpu::Buffer {
     let stride = row_stride(case.width);
     let mut words = vec![POISON; case.rows * stride];
     if let Some(before) = &case.before {
@@ -60,10 +115,18 @@ pub async fn run(gpu: &Gpu, pipelines: &mut Pipelines, case: &Case) -> Result<Ou
             }
         }
     }
-    let output = gpu.storage_of("output", &words);
+    gpu.storage_of("output", &words)
+}
+
+async fn record(
+    gpu: &Gpu,
+    pipelines: &mut Pipelines,
+    case: &Case,
+    output: &wgpu::Buffer,
+) -> Result<Recording, GpuError> {
     let scope = gpu.device.push_error_scope(wgpu::ErrorFilter::Validation);
     let mut recorder = Recorder::new(gpu, pipelines);
-    let recorded = (case.record)(&mut recorder, &output);
+    let recorded = (case.record)(&mut recorder, output);
     let recording = recorder.finish();
     if let Some(error) = scope.pop().await {
         return Err(GpuError::Validation {
@@ -73,25 +136,7 @@ pub async fn run(gpu: &Gpu, pipelines: &mut Pipelines, case: &Case) -> Result<Ou
     }
     recorded?;
     recording.check(gpu, &case.extents)?;
-    let scope = gpu.device.push_error_scope(wgpu::ErrorFilter::Validation);
-    let mut encoder = gpu.device.create_command_encoder(&Default::default());
-    {
-        let mut pass = encoder.begin_compute_pass(&Default::default());
-        recording.encode(&mut pass, &case.extents);
-    }
-    gpu.queue.submit([encoder.finish()]);
-    if let Some(error) = scope.pop().await {
-        return Err(GpuError::Validation {
-            what: case.kernel.clone(),
-            why: error.to_string(),
-        });
-    }
-    let bytes = gpu.read(&output, words.len() as u64 * 4).await?;
-    let got: Vec<u32> = bytes
-        .chunks_exact(4)
-        .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-        .collect();
-    Ok(judge(case, &got))
+    Ok(recording)
 }
 
 fn judge(case: &Case, got: &[u32]) -> Outcome {
