@@ -2,12 +2,12 @@
 
 use tokenbrook::backend::RopeKind;
 use tokenbrook::backend::ops::Cache;
-use tokenbrook::backend::webgpu::Gpu;
 use tokenbrook::backend::webgpu::kernels::qk_rope_append::{AppendCase, Judged, Variant, case};
 use tokenbrook::backend::webgpu::kernels::rope_table;
 use tokenbrook::backend::webgpu::kv::{KvFormat, KvLayout};
+use tokenbrook::backend::webgpu::{Gpu, Pipelines};
 
-use crate::gpu::{ALL, check, open};
+use crate::gpu::{ALL, check, check_with, open};
 
 /// `[H, G, D]`, block size.
 fn shape([num_heads, num_kv_heads, head_dim]: [usize; 3], block_tokens: usize) -> AppendCase {
@@ -36,8 +36,10 @@ fn check_judged(gpu: &Gpu, shape: &AppendCase, judgements: &[Judged]) {
         let mut shape = shape.clone();
         shape.layout.format = format;
         for variant in Variant::available(gpu.capabilities(), &shape.layout) {
+            let mut pipelines = Pipelines::default();
             for &judged in judgements {
-                check(gpu, &case(gpu, variant, (&shape, judged), 11));
+                let case = case(gpu, variant, (&shape, judged), 11);
+                check_with(gpu, &mut pipelines, &case);
             }
         }
     }
