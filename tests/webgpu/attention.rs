@@ -1,11 +1,11 @@
 //! Attention.
 
 use tokenbrook::backend::ops::Cache;
-use tokenbrook::backend::webgpu::Gpu;
 use tokenbrook::backend::webgpu::kernels::attention::{AttentionCase, Variant, case};
 use tokenbrook::backend::webgpu::kv::{KvFormat, KvLayout};
+use tokenbrook::backend::webgpu::{DeviceOptions, Gpu, Pipelines};
 
-use crate::gpu::{ALL, check, open};
+use crate::gpu::{ALL, check_with, open};
 
 /// `[H, G, D]`, block size, rows and position of one sequence.
 fn shape(
@@ -28,16 +28,38 @@ fn shape(
     }
 }
 
-fn check_all(gpu: &Gpu, shape: &AttentionCase) {
-    for variant in Variant::available(gpu.capabilities(), &shape.layout) {
-        check(gpu, &case(gpu, variant, shape, 5));
+/// A device with its pipelines.
+struct Checks {
+    gpu: Gpu,
+    pipelines: Pipelines,
+}
+
+impl Checks {
+    fn open(options: DeviceOptions) -> Self {
+        Self {
+            gpu: open(options),
+            pipelines: Pipelines::default(),
+        }
+    }
+
+    /// Every variant.
+    fn all(&mut self, shape: &AttentionCase) {
+        for variant in Variant::available(self.gpu.capabilities(), &shape.layout) {
+            self.one(variant, shape);
+        }
+    }
+
+    fn one(&mut self, variant: Variant, shape: &AttentionCase) {
+        let case = case(&self.gpu, variant, shape, 5);
+        check_with(&self.gpu, &mut self.pipelines, &case);
     }
 }
 
 #[test]
 fn attention_matches_its_twin_at_awkward_sizes() {
-    for options in ALL {
-        let gpu = open(options);
+    // All features, and none: what attention uses of a device is subgroups.
+    for options in [ALL[0], ALL[3]] {
+        let mut checks = Checks::open(options);
         for heads in [
             [1, 1, 6],
             [3, 1, 10],
@@ -47,7 +69,7 @@ fn attention_matches_its_twin_at_awkward_sizes() {
             [2, 1, 256],
         ] {
             for sequence in [[1, 0], [1, 200], [3, 4], [8, 63]] {
-                check_all(&gpu, &shape(heads, 5, sequence));
+                checks.all(&shape(heads, 5, sequence));
             }
         }
     }
@@ -55,35 +77,35 @@ fn attention_matches_its_twin_at_awkward_sizes() {
 
 #[test]
 fn attention_matches_its_twin_over_many_rows() {
-    let gpu = open(ALL[0]);
+    let mut checks = Checks::open(ALL[0]);
     for heads in [[1, 1, 6], [3, 1, 64], [7, 1, 80], [2, 1, 256], [20, 2, 12]] {
-        check_all(&gpu, &shape(heads, 16, [40, 0]));
-        check_all(&gpu, &shape(heads, 16, [40, 61]));
+        checks.all(&shape(heads, 16, [40, 0]));
+        checks.all(&shape(heads, 16, [40, 61]));
     }
 }
 
 #[test]
 fn attention_reads_every_cache_format() {
-    let gpu = open(ALL[0]);
+    let mut checks = Checks::open(ALL[0]);
     for format in KvFormat::ALL {
         for (heads, sequence) in [([6, 2, 80], [3, 70]), ([3, 3, 10], [1, 33])] {
             let mut shape = shape(heads, 32, sequence);
             shape.layout.format = format;
-            check_all(&gpu, &shape);
+            checks.all(&shape);
         }
     }
 }
 
 #[test]
 fn attention_sees_a_window_and_no_more() {
-    let gpu = open(ALL[0]);
+    let mut checks = Checks::open(ALL[0]);
     for kind in [Cache::Full, Cache::Window] {
         for window in [1, 7, 32, 33] {
             for sequence in [[1, 0], [1, window - 1], [1, window], [40, 11], [3, 1000]] {
                 let mut shape = shape([4, 2, 64], 5, sequence);
                 shape.kind = kind;
                 shape.window = Some(window);
-                check_all(&gpu, &shape);
+                checks.all(&shape);
             }
         }
     }
@@ -91,19 +113,19 @@ fn attention_sees_a_window_and_no_more() {
 
 #[test]
 fn attention_keeps_sequences_apart() {
-    let gpu = open(ALL[0]);
+    let mut checks = Checks::open(ALL[0]);
     let mut shape = shape([3, 1, 64], 16, [1, 0]);
     shape.sequences = vec![[2, 90], [1, 0], [9, 33], [1, 300], [5, 7]];
     shape.soft_cap = Some(2.5);
-    check_all(&gpu, &shape);
+    checks.all(&shape);
     shape.kind = Cache::Window;
     shape.window = Some(19);
-    check_all(&gpu, &shape);
+    checks.all(&shape);
 }
 
 #[test]
 fn attention_matches_its_twin_in_long_contexts() {
-    let gpu = open(ALL[0]);
+    let mut checks = Checks::open(ALL[0]);
     let mut wide = shape([3, 1, 256], 256, [3, 8175]);
     wide.layout.format = KvFormat::F16;
     let shapes = [
@@ -113,12 +135,12 @@ fn attention_matches_its_twin_in_long_contexts() {
         wide,
     ];
     for shape in shapes {
-        for variant in Variant::available(gpu.capabilities(), &shape.layout) {
+        for variant in Variant::available(checks.gpu.capabilities(), &shape.layout) {
             let variant = match variant {
                 Variant::Serial { splits } => Variant::serial(&shape.layout, 8192, splits),
                 other => other,
             };
-            check(&gpu, &case(&gpu, variant, &shape, 5));
+            checks.one(variant, &shape);
         }
     }
 }

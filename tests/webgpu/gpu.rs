@@ -35,7 +35,12 @@ pub(crate) fn open(options: DeviceOptions) -> Gpu {
 
 /// Runs a case and fails with its description.
 pub(crate) fn check(gpu: &Gpu, case: &Case) {
-    let outcome = block_on(run(gpu, &mut Pipelines::default(), case)).expect("the device works");
+    check_with(gpu, &mut Pipelines::default(), case);
+}
+
+/// The same with the pipelines of earlier cases.
+pub(crate) fn check_with(gpu: &Gpu, pipelines: &mut Pipelines, case: &Case) {
+    let outcome = block_on(run(gpu, pipelines, case)).expect("the device works");
     assert!(
         outcome.fault.is_none(),
         "{}, {}: {}",

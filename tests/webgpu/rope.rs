@@ -2,12 +2,12 @@
 
 use tokenbrook::backend::RopeKind;
 use tokenbrook::backend::ops::Cache;
-use tokenbrook::backend::webgpu::Gpu;
 use tokenbrook::backend::webgpu::kernels::qk_rope_append::{AppendCase, Judged, Variant, case};
 use tokenbrook::backend::webgpu::kernels::rope_table;
 use tokenbrook::backend::webgpu::kv::{KvFormat, KvLayout};
+use tokenbrook::backend::webgpu::{Gpu, Pipelines};
 
-use crate::gpu::{ALL, check, open};
+use crate::gpu::{ALL, check, check_with, open};
 
 /// `[H, G, D]`, block size.
 fn shape([num_heads, num_kv_heads, head_dim]: [usize; 3], block_tokens: usize) -> AppendCase {
@@ -28,12 +28,18 @@ fn shape([num_heads, num_kv_heads, head_dim]: [usize; 3], block_tokens: usize) -
 }
 
 fn check_all(gpu: &Gpu, shape: &AppendCase) {
+    check_judged(gpu, shape, &[Judged::Qkv, Judged::Cache]);
+}
+
+fn check_judged(gpu: &Gpu, shape: &AppendCase, judgements: &[Judged]) {
     for format in KvFormat::ALL {
         let mut shape = shape.clone();
         shape.layout.format = format;
         for variant in Variant::available(gpu.capabilities(), &shape.layout) {
-            for judged in [Judged::Qkv, Judged::Cache] {
-                check(gpu, &case(gpu, variant, (&shape, judged), 11));
+            let mut pipelines = Pipelines::default();
+            for &judged in judgements {
+                let case = case(gpu, variant, (&shape, judged), 11);
+                check_with(gpu, &mut pipelines, &case);
             }
         }
     }
@@ -97,4 +103,18 @@ fn several_sequences_are_cached_across_blocks_and_around_rings() {
     shape.window = Some(7);
     shape.rope = Some((RopeKind::Halves, 32));
     check_all(&gpu, &shape);
+}
+
+#[test]
+fn appending_changes_no_other_position() {
+    let gpu = open(ALL[0]);
+    for head_dim in [6, 80] {
+        let mut shape = shape([2, 2, head_dim], 5);
+        shape.sequences = vec![[8, 8], [3, 22]];
+        check_judged(&gpu, &shape, &[Judged::Earlier]);
+        shape.kind = Cache::Window;
+        shape.window = Some(9);
+        shape.sequences = vec![[8, 1003], [3, 15]];
+        check_judged(&gpu, &shape, &[Judged::Earlier]);
+    }
 }

@@ -16,13 +16,17 @@ pub use super::attention_case::{AttentionCase, case, plain};
 /// Lanes of a workgroup where nothing else decides.
 const WG_SIZE: u32 = 64;
 
+/// Lanes of a workgroup of [`Variant::Serial`]: few, because workgroups are what a processor's
+/// threads share, and a pass of one row has no more than some dozens of invocations.
+const SERIAL_WG_SIZE: u32 = 16;
+
 /// Lines of a tile of queries, as in `attention_prefill.wgsl`.
 const LINES: u32 = 16;
 
 /// How rows are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Variant {
-    /// One invocation for a share of a row and head's positions.
+    /// One invocation for a share of a row's positions, for up to four heads of a KV head.
     Serial {
         /// Shares of a row's positions.
         splits: u32,
@@ -97,9 +101,11 @@ impl Variant {
     }
 }
 
-/// A lane a quad, at least [`WG_SIZE`].
+/// A lane a quad, at least [`SERIAL_WG_SIZE`].
 fn decode_lanes(layout: &KvLayout) -> u32 {
-    count(layout.quads()).next_power_of_two().max(WG_SIZE)
+    count(layout.quads())
+        .next_power_of_two()
+        .max(SERIAL_WG_SIZE)
 }
 
 /// A lane a quad, twice, so that no lane has more than eight lines.
@@ -231,13 +237,19 @@ fn dispatch_share(
 fn serial(recorder: &mut Recorder<'_>, splits: u32, op: &Attention<'_>) {
     let mut shader = op.shader(
         "attention_serial",
-        WG_SIZE,
+        SERIAL_WG_SIZE,
         &[include_str!("attention_serial.wgsl")],
     );
-    shader.constants.push(("SPLITS", Constant::U32(splits)));
+    // Equal sets, of at most four heads.
+    let group = op.num_heads / op.layout.num_kv_heads;
+    let sets = group.div_ceil(4);
+    shader.constants.extend([
+        ("SPLITS", Constant::U32(splits)),
+        ("SET_HEADS", Constant::U32(count(group.div_ceil(sets)))),
+    ]);
     let all = Extent::Rows {
-        times: count(op.num_heads) * splits,
-        per_group: WG_SIZE,
+        times: count(op.layout.num_kv_heads * sets) * splits,
+        per_group: SERIAL_WG_SIZE,
     };
     dispatch_share(
         recorder,

@@ -15,6 +15,8 @@ const POISON: u32 = 0x7fff_7fff;
 pub(super) struct Cached {
     pub(super) layout: KvLayout,
     pub(super) step: StepWords,
+    /// The step of as many rows before.
+    pub(super) earlier: StepWords,
     /// Words of the layer's buffer.
     pub(super) words: Vec<u32>,
     /// Per sequence: keys and values `[positions, 2, G, D]` as stored, zeros where none are.
@@ -57,9 +59,14 @@ impl Cached {
             .iter()
             .map(|&blocks| (0..blocks).map(|_| draw()).collect())
             .collect();
+        let earlier: Vec<_> = sequences
+            .iter()
+            .map(|&[rows, position]| [rows, position.saturating_sub(rows)])
+            .collect();
         let mut cached = Self {
             layout,
             step: step(kind, sequences, &tables),
+            earlier: step(kind, &earlier, &tables),
             words: vec![POISON; places * (layout.block_bytes() / 4) as usize],
             history: Vec::new(),
             rows: Vec::new(),

@@ -40,6 +40,9 @@ pub enum Judged {
     Qkv,
     /// Keys and values in the cache.
     Cache,
+    /// Those of as many rows before, which have to stay. Every sequence has them, and a window
+    /// reaches back to them.
+    Earlier,
 }
 
 /// The twin, of one head: `rotations` are `(cos, sin)` of each pair, in `f64`.
@@ -121,10 +124,28 @@ impl AppendCase {
         (self.num_heads + 2 * self.layout.num_kv_heads) * self.layout.head_dim
     }
 
-    fn wanted(&self, changed: &[f32], judged: Judged) -> Vec<f32> {
-        if judged == Judged::Qkv {
-            return changed.to_vec();
+    fn wanted(&self, changed: &[f32], cached: &Cached, judged: Judged) -> Vec<f32> {
+        match judged {
+            Judged::Qkv => changed.to_vec(),
+            Judged::Cache => self.stored(changed),
+            Judged::Earlier => self.earlier(cached),
         }
+    }
+
+    fn earlier(&self, cached: &Cached) -> Vec<f32> {
+        let kv_heads = self.layout.num_kv_heads;
+        let mut values = Vec::new();
+        for (i, &[rows, position]) in self.sequences.iter().enumerate() {
+            for at in position - rows..position {
+                for head in 0..2 * kv_heads {
+                    values.extend(cached.row(i, [at, head / kv_heads, head % kv_heads]));
+                }
+            }
+        }
+        values
+    }
+
+    fn stored(&self, changed: &[f32]) -> Vec<f32> {
         let (head_dim, format) = (self.layout.head_dim, self.layout.format);
         changed
             .chunks(self.qkv_len())
@@ -153,7 +174,7 @@ pub fn case(
     let rows = cached.rows.len();
     let inputs = Inputs::new(shape, rows, &mut seeded);
     let changed = inputs.changed(shape, &cached.rows);
-    let want = shape.wanted(&changed, judged);
+    let want = shape.wanted(&changed, &cached, judged);
     let width = want.len() / rows;
     let max_nmse = tolerance(shape, &want);
     let buffers = Buffers::new(gpu, shape, &cached, &inputs);
@@ -180,9 +201,12 @@ pub fn case(
                 rope_table(recorder, &table);
             }
             qk_rope_append(recorder, variant, &op);
-            if judged == Judged::Cache {
+            if judged != Judged::Qkv {
                 let op = KvRead {
-                    step: op.step,
+                    step: match judged {
+                        Judged::Earlier => &buffers.earlier,
+                        _ => op.step,
+                    },
                     cache: op.cache,
                     layout: op.layout,
                     kind: op.kind,
@@ -211,6 +235,7 @@ fn tolerance(shape: &AppendCase, want: &[f32]) -> f64 {
 
 struct Buffers {
     step: wgpu::Buffer,
+    earlier: wgpu::Buffer,
     cache: wgpu::Buffer,
     qkv: wgpu::Buffer,
     gains: [wgpu::Buffer; 2],
@@ -224,6 +249,7 @@ impl Buffers {
         let table = table_bytes(rows, inputs.frequencies.len());
         Self {
             step: gpu.storage_of("step", cached.step.words()),
+            earlier: gpu.storage_of("step", cached.earlier.words()),
             cache: cached.buffer(gpu),
             qkv: gpu.storage_of("qkv", &strided(&inputs.qkv, shape.qkv_len())),
             gains: inputs
@@ -255,7 +281,7 @@ impl Buffers {
             num_heads: shape.num_heads,
             qkv: match judged {
                 Judged::Qkv => output,
-                Judged::Cache => &self.qkv,
+                _ => &self.qkv,
             },
             rotation: shape.rope.map(|(kind, pairs)| Rotation {
                 rotations: &self.rotations,
