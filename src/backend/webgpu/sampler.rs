@@ -15,9 +15,7 @@
 //! Weights are integers of 64 bits, so sums are exact and the order in which a device adds
 //! them does not matter: the same logits give the same choice in every variant.
 
-use super::kernels::sample::{
-    self, HIST_WORDS, PICK_WORDS, Sample, Variant,
-};
+use super::kernels::sample::{self, HIST_WORDS, PICK_WORDS, Sample, Variant};
 use super::recorder::Recorder;
 use super::{Gpu, row_stride};
 use crate::backend::{BackendError, Logprobs, SampleParams, Sampled, TokenBias, TokenLogprob};
@@ -188,7 +186,9 @@ impl Sampler {
         let adjust = &params.adjust;
         let top_count = params.logprobs.unwrap_or(0);
         if top_count > MAX_TOP || step.pending.len() > MAX_PENDING {
-            return Err(usage("more likeliest or pending tokens than a slot or the state holds"));
+            return Err(usage(
+                "more likeliest or pending tokens than a slot or the state holds",
+            ));
         }
         let words = &mut self.words;
         words.clear();
@@ -231,11 +231,17 @@ impl Sampler {
         biases.retain(|bias| inside(bias.id));
         // Stable: those of one token stay in order.
         biases.sort_by_key(|bias| bias.id);
-        words.extend(biases.iter().flat_map(|bias| [bias.id, bias.bias.to_bits()]));
+        words.extend(
+            biases
+                .iter()
+                .flat_map(|bias| [bias.id, bias.bias.to_bits()]),
+        );
         words[27] = word(biases.len());
         let biases = biases.len().saturating_sub(SPARE_BIASES);
         if biases.max(words[25] as usize) > self.vocab {
-            return Err(usage("more used tokens or biases than the vocabulary has tokens"));
+            return Err(usage(
+                "more used tokens or biases than the vocabulary has tokens",
+            ));
         }
         Ok(())
     }

@@ -32,7 +32,11 @@ fn rejects_logits_that_are_not_numbers() {
                 trial.write_row(0, &logits);
                 for params in [GREEDY, warm()] {
                     let got = draw(&mut trial, &params, &SampleStep::default());
-                    assert_eq!(got, Err(BackendError::NotFinite), "{variant:?} {bad} at {at}");
+                    assert_eq!(
+                        got,
+                        Err(BackendError::NotFinite),
+                        "{variant:?} {bad} at {at}"
+                    );
                 }
             }
         }
@@ -164,7 +168,11 @@ fn tokens_that_the_host_has_not_seen_count_as_used() {
                     ..adjust
                 };
                 let want = sample(&logits, &SampleParams { adjust, ..params });
-                assert_eq!(got, want.expect("finite").id, "{variant:?}, {number} pending");
+                assert_eq!(
+                    got,
+                    want.expect("finite").id,
+                    "{variant:?}, {number} pending"
+                );
             }
         }
     }
@@ -187,14 +195,21 @@ fn penalties_round_as_on_the_host() {
                 frequency_penalty: 0.5 * seeded.value(),
                 presence_penalty: 0.5 * seeded.value(),
                 used: &used,
-                biases: &[TokenBias { id: 200, bias: seeded.value() }],
+                biases: &[TokenBias {
+                    id: 200,
+                    bias: seeded.value(),
+                }],
                 mask: None,
             };
             let params = SampleParams { adjust, ..GREEDY };
             let mut logits = vec![f32::MIN; 257];
             logits[200] = z;
             let exact = super::expected::adjusted(&logits, &params)[200];
-            for (rival, wins) in [(exact.next_down(), 200), (exact, 100), (exact.next_up(), 100)] {
+            for (rival, wins) in [
+                (exact.next_down(), 200),
+                (exact, 100),
+                (exact.next_up(), 100),
+            ] {
                 logits[100] = rival;
                 trial.write_row(0, &logits);
                 assert_eq!(sample(&logits, &params).expect("finite").id, wins);
@@ -238,13 +253,13 @@ fn refuses_more_than_a_slot_or_the_state_holds() {
         logprobs: Some(MAX_TOP + 1),
         ..GREEDY
     };
-    assert!(block_on(trial.run(&many, &SampleStep::default(), 1)).is_err());
+    assert!(block_on(trial.submit(&many, &SampleStep::default(), 1)).is_err());
     let pending = [0; MAX_PENDING + 1];
     let step = SampleStep {
         pending: &pending,
         ..SampleStep::default()
     };
-    assert!(block_on(trial.run(&GREEDY, &step, 1)).is_err());
+    assert!(block_on(trial.submit(&GREEDY, &step, 1)).is_err());
     // A token may have many biases; the list has an end all the same.
     let biases = vec![TokenBias { id: 6, bias: 0.25 }; 40];
     let adjust = Adjustments {
@@ -260,7 +275,7 @@ fn refuses_more_than_a_slot_or_the_state_holds() {
         ..Adjustments::NONE
     };
     let biased = SampleParams { adjust, ..GREEDY };
-    assert!(block_on(trial.run(&biased, &SampleStep::default(), 1)).is_err());
+    assert!(block_on(trial.submit(&biased, &SampleStep::default(), 1)).is_err());
 }
 
 #[test]
