@@ -20,7 +20,9 @@ fn draw(
     params: &SampleParams<'_>,
     step: &SampleStep<'_>,
 ) -> Result<Sampled, BackendError> {
-    read_slot(&block_on(trial.run(params, step, 1)).expect("the device works"))
+    block_on(trial.submit(params, step, 1)).expect("the device works");
+    let ring = block_on(trial.ring()).expect("the device works");
+    read_slot(&ring[step.out_slot as usize])
 }
 
 /// Every variant on every way to use the adapter.

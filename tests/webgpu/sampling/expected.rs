@@ -107,6 +107,13 @@ impl Expected {
         })
     }
 
+    /// Uniforms at which the draw goes from one rank to the next.
+    pub(super) fn boundaries(&self, params: &SampleParams<'_>) -> Vec<f64> {
+        let kept = *self.kept(params).start();
+        let passed = &self.passed[..kept];
+        passed.iter().map(|sum| sum / passed[kept - 1]).collect()
+    }
+
     /// Probability of each of `len` ids.
     pub(super) fn probabilities(&self, params: &SampleParams<'_>, len: usize) -> Vec<f64> {
         let kept = *self.kept(params).start();

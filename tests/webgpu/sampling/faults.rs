@@ -253,13 +253,13 @@ fn refuses_more_than_a_slot_or_the_state_holds() {
         logprobs: Some(MAX_TOP + 1),
         ..GREEDY
     };
-    assert!(block_on(trial.run(&many, &SampleStep::default(), 1)).is_err());
+    assert!(block_on(trial.submit(&many, &SampleStep::default(), 1)).is_err());
     let pending = [0; MAX_PENDING + 1];
     let step = SampleStep {
         pending: &pending,
         ..SampleStep::default()
     };
-    assert!(block_on(trial.run(&GREEDY, &step, 1)).is_err());
+    assert!(block_on(trial.submit(&GREEDY, &step, 1)).is_err());
     // A token may have many biases; the list has an end all the same.
     let biases = vec![TokenBias { id: 6, bias: 0.25 }; 40];
     let adjust = Adjustments {
@@ -275,7 +275,7 @@ fn refuses_more_than_a_slot_or_the_state_holds() {
         ..Adjustments::NONE
     };
     let biased = SampleParams { adjust, ..GREEDY };
-    assert!(block_on(trial.run(&biased, &SampleStep::default(), 1)).is_err());
+    assert!(block_on(trial.submit(&biased, &SampleStep::default(), 1)).is_err());
 }
 
 #[test]

@@ -103,6 +103,7 @@ pub(in super::super) const HIST_WORDS: u32 = 3 * (BINS + 1);
 const COMMON: &str = include_str!("common/sample.wgsl");
 const PICK: &str = include_str!("common/sample_pick.wgsl");
 const WALK: &str = include_str!("common/sample_walk.wgsl");
+const HALVING: &str = include_str!("common/sample_halving.wgsl");
 const PENALTY: &str = include_str!("common/sample_penalty.wgsl");
 const PENDING: &str = include_str!("common/sample_pending.wgsl");
 
@@ -204,6 +205,13 @@ fn group_part(variant: Variant) -> &'static str {
     }
 }
 
+fn first_part(variant: Variant) -> &'static str {
+    match variant {
+        Variant::Serial => include_str!("common/sample_first_halving.wgsl"),
+        Variant::Tree => include_str!("common/sample_first_ranking.wgsl"),
+    }
+}
+
 fn bins_part(variant: Variant) -> &'static str {
     match variant {
         Variant::Serial => include_str!("common/sample_bins_serial.wgsl"),
@@ -257,10 +265,10 @@ pub fn greedy(recorder: &mut Recorder<'_>, variant: Variant, op: &Sample<'_>, is
     let (state, found) = (Bind::Read(op.state), Bind::Write(op.found));
     let parts = [group_part(variant), include_str!("sample_scan.wgsl")];
     let scan = shader(op, variant, Over::Vocab, "sample_scan", &parts);
-    let row = source(false);
+    let row = source(false, 0);
     let binds = [Bind::Params(&row), state, Bind::Read(op.logits), found];
     record(recorder, op, variant, Over::Vocab, &scan, &binds);
-    let params = source(is_adjusted);
+    let params = source(is_adjusted, 0);
     if is_adjusted {
         let adjusted = Bind::Read(op.adjusted);
         let binds = [Bind::Params(&params), state, adjusted, found];
@@ -281,7 +289,7 @@ pub fn greedy(recorder: &mut Recorder<'_>, variant: Variant, op: &Sample<'_>, is
 
 /// Records cuts and draw, after [`greedy`].
 pub fn draw(recorder: &mut Recorder<'_>, variant: Variant, op: &Sample<'_>, is_adjusted: bool) {
-    let params = source(is_adjusted);
+    let params = source(is_adjusted, 0);
     let (params, state) = (Bind::Params(&params), Bind::Read(op.state));
     let z = Bind::Read(if is_adjusted { op.adjusted } else { op.logits });
     let (group, bins) = (group_part(variant), bins_part(variant));
@@ -298,8 +306,9 @@ pub fn draw(recorder: &mut Recorder<'_>, variant: Variant, op: &Sample<'_>, is_a
 
     let parts = [PICK, include_str!("sample_gather.wgsl")];
     let gather = shader(op, variant, Over::Vocab, "sample_gather", &parts);
-    let parts = [WALK, include_str!("sample_choose.wgsl")];
+    let z = Bind::Read(if is_adjusted { op.adjusted } else { op.logits });
     let slices = variant.slices(op.vocab);
+<<<<<<< HEAD
     let choose = joining(variant, 1);
     let choose = choose
         .iter()
@@ -310,11 +319,34 @@ pub fn draw(recorder: &mut Recorder<'_>, variant: Variant, op: &Sample<'_>, is_a
     let gather_binds = [params, state, z, pick, list, count];
     let (pick, list) = (Bind::Write(op.pick), Bind::Read(op.list));
     let choose_binds = [state, list, pick, count, Bind::Write(op.ring)];
+=======
+>>>>>>> sampler
     // The second round is for a draw that falls into another bin than the cut; it is rare.
-    for _ in 0..2 {
-        record(recorder, op, variant, Over::Vocab, &gather, &gather_binds);
-        for choose in &choose {
-            record(recorder, op, variant, Over::One, choose, &choose_binds);
+    for round in 0..2 {
+        let params = source(is_adjusted, round);
+        let binds = [
+            Bind::Params(&params),
+            state,
+            z,
+            Bind::Read(op.pick),
+            Bind::Write(op.list),
+            Bind::Write(op.count),
+        ];
+        record(recorder, op, variant, Over::Vocab, &gather, &binds);
+        let params = [round, 0, 0, 0];
+        let binds = [
+            Bind::Params(&params),
+            state,
+            Bind::Read(op.list),
+            Bind::Read(op.count),
+            Bind::Write(op.pick),
+            Bind::Write(op.ring),
+        ];
+        for part in joining(variant, 1) {
+            let first = first_part(part.variant);
+            let parts = [WALK, HALVING, first, include_str!("sample_choose.wgsl")];
+            let choose = part.shader(op, slices, "sample_choose", &parts);
+            record(recorder, op, variant, Over::One, &choose, &binds);
         }
     }
 }
@@ -326,16 +358,15 @@ pub fn logprobs(recorder: &mut Recorder<'_>, variant: Variant, op: &Sample<'_>) 
         Bind::Read(op.logits),
         Bind::Read(op.pick),
     );
-    let count = Bind::Write(op.count);
     let group = group_part(variant);
     let parts = [PICK, group, include_str!("sample_tops.wgsl")];
     let tops = shader(op, variant, Over::Vocab, "sample_tops", &parts);
     let (sums, list) = (Bind::Write(op.sums), Bind::Write(op.list));
-    let binds = [state, logits, pick, sums, list, count];
+    let binds = [state, logits, pick, sums, list, Bind::Write(op.count)];
     record(recorder, op, variant, Over::Vocab, &tops, &binds);
     let (sums, list) = (Bind::Read(op.sums), Bind::Read(op.list));
     let ring = Bind::Write(op.ring);
-    let binds = [state, logits, sums, list, pick, count, ring];
+    let binds = [state, logits, sums, list, pick, Bind::Read(op.count), ring];
     let parts = [include_str!("sample_logprobs.wgsl")];
     for part in joining(variant, 0) {
         let slices = variant.slices(op.vocab);
@@ -344,9 +375,10 @@ pub fn logprobs(recorder: &mut Recorder<'_>, variant: Variant, op: &Sample<'_>) 
     }
 }
 
-/// Uniform of the shaders that read a row or its adjusted copy.
-fn source(is_adjusted: bool) -> [u8; 16] {
-    let mut bytes = [0; 16];
+/// Uniform of the shaders that read a row or its adjusted copy: which, and the round of lists.
+fn source(is_adjusted: bool, round: u8) -> [u8; 8] {
+    let mut bytes = [0; 8];
     bytes[0] = u8::from(!is_adjusted);
+    bytes[4] = round;
     bytes
 }

@@ -15,56 +15,44 @@
 
 @compute @workgroup_size(WG_SIZE)
 fn sample_bound(@builtin(local_invocation_index) lane: u32) {
-    for (var bin = lane; bin <= BINS; bin += WG_SIZE) {
-        var number = 0u;
-        var weight = vec2<u32>();
-        for (var slice = 0u; slice < SLICES; slice++) {
-            let at = 3u * (slice * (BINS + 1u) + bin);
-            number += hist[at];
-            weight = wide_add(weight, vec2<u32>(hist[at + 1u], hist[at + 2u]));
+    var kept = vec3<u32>();
+    var total = vec3<u32>();
+    for (var i = 0u; i <= LANE_BINS; i++) {
+        // The last round is for the bin of what is below the floor.
+        let bin = select(BINS, lane * LANE_BINS + i, i < LANE_BINS);
+        if bin < BINS || (bin == BINS && lane == 0u) {
+            var sum = vec3<u32>();
+            for (var slice = 0u; slice < SLICES; slice++) {
+                let at = 3u * (slice * (BINS + 1u) + bin);
+                sum = both_add(sum, vec3<u32>(hist[at], hist[at + 1u], hist[at + 2u]));
+            }
+            pick[MERGED + 3u * bin] = sum.x;
+            pick[MERGED + 3u * bin + 1u] = sum.y;
+            pick[MERGED + 3u * bin + 2u] = sum.z;
+            total = both_add(total, sum);
+            if bin < BINS {
+                kept = both_add(kept, sum);
+            }
         }
-        pick[MERGED + 3u * bin] = number;
-        pick[MERGED + 3u * bin + 1u] = weight.x;
-        pick[MERGED + 3u * bin + 2u] = weight.y;
     }
-    group_wrote();
-    if lane == 0u && pick[FAULT] == 0u {
-        bound();
+    if group_same(lane, pick[FAULT]) != 0u {
+        return;
     }
-}
-
-fn bound() {
-    var total = vec2<u32>();
-    for (var bin = 0u; bin <= BINS; bin++) {
-        total = wide_add(total, merged_weight(bin));
-    }
+    kept = group_sum(lane, kept);
+    total = group_sum(lane, total);
     let share = sampler_state[TOP_P];
     var wanted = vec2<u32>(0xffffffffu, 0xffffffffu);
     if share != 0u {
-        wanted = wide_share(total, share);
+        wanted = wide_share(total.yz, share);
     }
-    pick[WANTED] = wanted.x;
-    pick[WANTED + 1u] = wanted.y;
-    var number = 0u;
-    var mass = vec2<u32>();
-    for (var bin = 0u; bin < BINS; bin++) {
-        let next_number = number + pick[MERGED + 3u * bin];
-        let next_mass = wide_add(mass, merged_weight(bin));
-        if next_number >= sampler_state[TOP_K] || !wide_less(next_mass, wanted) {
-            // A short list holds all that can be chosen.
-            let is_short = next_number <= SHORT_LIST;
-            pick[STAGE] = STAGE_CUT;
-            pick[FIRST_BIN] = select(bin, 0u, is_short);
-            pick[LAST_BIN] = bin;
-            pick[BEFORE] = select(number, 0u, is_short);
-            pick[BEFORE + 1u] = select(mass.x, 0u, is_short);
-            pick[BEFORE + 2u] = select(mass.y, 0u, is_short);
-            return;
-        }
-        number = next_number;
-        mass = next_mass;
+    if lane == 0u {
+        pick[WANTED] = wanted.x;
+        pick[WANTED + 1u] = wanted.y;
+        // Of all, unless a cut is found.
+        pick[MASS] = kept.y;
+        pick[MASS + 1u] = kept.z;
     }
-    pick[MASS] = mass.x;
-    pick[MASS + 1u] = mass.y;
-    seek_draw();
+    if crossing(lane, STAGE_CUT, wanted) == 0u {
+        crossing(lane, STAGE_DRAW, draw_goal(kept.yz));
+    }
 }

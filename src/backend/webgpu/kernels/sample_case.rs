@@ -54,17 +54,16 @@ impl Trial {
         self.gpu.queue.write_buffer(&self.logits, at as u64, bytes);
     }
 
-    /// Samples `repeats` times and gives the slot's words.
+    /// Samples, `repeats` times over in one submission; the choice is in [`Trial::ring`].
     ///
     /// # Errors
-    /// The device's, and those of [`Sampler::write_state`]; a fault of the logits is in the
-    /// words.
-    pub async fn run(
+    /// The device's, and those of [`Sampler::write_state`].
+    pub async fn submit(
         &mut self,
         params: &SampleParams<'_>,
         step: &SampleStep<'_>,
         repeats: usize,
-    ) -> Result<Vec<u32>, TrialError> {
+    ) -> Result<(), TrialError> {
         let mode = Mode::of(params, step.pending);
         let scope = self
             .gpu
@@ -85,18 +84,29 @@ impl Trial {
             }
         }
         self.gpu.queue.submit([encoder.finish()]);
-        if let Some(error) = scope.pop().await {
-            return Err(TrialError::Gpu(GpuError::Validation {
+        match scope.pop().await {
+            None => Ok(()),
+            Some(error) => Err(TrialError::Gpu(GpuError::Validation {
                 what: format!("sampler {mode:?}"),
                 why: error.to_string(),
-            }));
+            })),
         }
+    }
+
+    /// The ring's words, slot by slot.
+    ///
+    /// # Errors
+    /// The device's.
+    pub async fn ring(&self) -> Result<Vec<[u32; SLOT_WORDS]>, GpuError> {
         let bytes = (RING_SLOTS * SLOT_WORDS * 4) as u64;
         let bytes = self.gpu.read(&self.ring, bytes).await?;
-        let first = step.out_slot as usize * SLOT_WORDS;
-        let words = bytes.chunks_exact(4).skip(first).take(SLOT_WORDS);
-        Ok(words
-            .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-            .collect())
+        let slot = |bytes: &[u8]| {
+            let mut words = [0; SLOT_WORDS];
+            for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(4)) {
+                *word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            }
+            words
+        };
+        Ok(bytes.chunks_exact(SLOT_WORDS * 4).map(slot).collect())
     }
 }

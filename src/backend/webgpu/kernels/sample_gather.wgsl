@@ -10,6 +10,7 @@
 // Source    own
 struct Source {
     is_row: u32,
+    round: u32, // of the list's count
 }
 
 @group(0) @binding(0) var<uniform> source: Source;
@@ -36,7 +37,7 @@ fn sample_gather(@builtin(global_invocation_id) invocation: vec3<u32>) {
             let depth = depth_of(largest, key, inverse_t);
             let bin = u32(min(depth, MAX_DEPTH) * (f32(BINS) / MAX_DEPTH));
             if depth < MAX_DEPTH && bin >= first_bin && bin <= last_bin {
-                list[atomicAdd(&count[0], 1u)] = vec4<u32>(key, i, weight_of(depth));
+                list[atomicAdd(&count[source.round], 1u)] = vec4<u32>(key, i, weight_of(depth));
             }
         }
     }

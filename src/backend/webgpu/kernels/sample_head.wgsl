@@ -18,7 +18,7 @@ struct Source {
 @group(0) @binding(1) var<storage, read> sampler_state: array<u32>;
 @group(0) @binding(2) var<storage, read> found: array<u32>;
 @group(0) @binding(3) var<storage, read_write> pick: array<u32>;
-@group(0) @binding(4) var<storage, read_write> count: array<atomic<u32>>;
+@group(0) @binding(4) var<storage, read_write> count: array<u32>;
 @group(0) @binding(5) var<storage, read_write> ring: array<u32>;
 
 // The least key whose logit is not below largest + FLOOR: the sum exactly, then rounded up.
@@ -95,7 +95,9 @@ fn sample_head(@builtin(local_invocation_index) lane: u32) {
     pick[FLOOR_KEY] = max(KEY_NEG_INF + 1u, floor_key(bitcast<f32>(bits_of(best.x))));
     pick[STAGE] = STAGE_DONE;
     pick[TOP_KEY] = max(KEY_NEG_INF + 1u, least_top);
-    atomicStore(&count[0], 0u);
+    count[0] = 0u;
+    count[1] = 0u;
+    count[TOPS] = 0u;
     let slot = sampler_state[OUT_SLOT] * RING_WORDS;
     ring[slot] = id;
     ring[slot + 1u] = fault;

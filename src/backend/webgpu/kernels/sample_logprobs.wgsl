@@ -14,7 +14,7 @@
 @group(0) @binding(2) var<storage, read> sums: array<u32>;
 @group(0) @binding(3) var<storage, read> list: array<vec4<u32>>;
 @group(0) @binding(4) var<storage, read> pick: array<u32>;
-@group(0) @binding(5) var<storage, read_write> count: array<atomic<u32>>;
+@group(0) @binding(5) var<storage, read> count: array<u32>;
 @group(0) @binding(6) var<storage, read_write> ring: array<u32>;
 
 // The likeliest after a key and an id.
@@ -32,15 +32,15 @@ fn next_top(lane: u32, listed: u32, last: vec2<u32>) -> vec2<u32> {
 
 @compute @workgroup_size(WG_SIZE)
 fn sample_logprobs(@builtin(local_invocation_index) lane: u32) {
+    let listed = count[TOPS];
+    if listed < LEAST_LIST || listed > MOST_LIST {
+        return;
+    }
     var sum = vec2<u32>();
     for (var slice = lane; slice < SLICES; slice += WG_SIZE) {
         sum = wide_add(sum, vec2<u32>(sums[2u * slice], sums[2u * slice + 1u]));
     }
     sum = group_sum(lane, vec3<u32>(0u, sum)).yz;
-    let listed = group_same(lane, atomicLoad(&count[0]));
-    if listed < LEAST_LIST || listed > MOST_LIST {
-        return;
-    }
     let slot = sampler_state[OUT_SLOT] * RING_WORDS;
     let largest = bitcast<f32>(bits_of(pick[RAW_LARGEST]));
     // In units of the largest weight, 2^44.
@@ -49,7 +49,6 @@ fn sample_logprobs(@builtin(local_invocation_index) lane: u32) {
         let chosen = key_of(logits[sampler_state[ROW] + ring[slot]]);
         let logprob = (bitcast<f32>(bits_of(chosen)) - largest) - total;
         ring[slot + 2u] = bitcast<u32>(logprob);
-        atomicStore(&count[0], 0u);
     }
     let wanted = group_same(lane, min(listed, sampler_state[TOP_COUNT]));
     var last = vec2<u32>(0xffffffffu, 0u);

@@ -34,7 +34,7 @@ fn sample_tops(
                 sum = wide_add(sum, weight_of(depth));
             }
             if wants_list && key >= top_key {
-                list[atomicAdd(&count[0], 1u)] = vec4<u32>(key, i, 0u, 0u);
+                list[atomicAdd(&count[TOPS], 1u)] = vec4<u32>(key, i, 0u, 0u);
             }
         }
     }

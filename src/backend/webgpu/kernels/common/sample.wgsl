@@ -91,6 +91,11 @@ fn wide_add(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
     return vec2<u32>(low, a.y + b.y + select(0u, 1u, low < a.x));
 }
 
+// A number and a wide number each.
+fn both_add(a: vec3<u32>, b: vec3<u32>) -> vec3<u32> {
+    return vec3<u32>(a.x + b.x, wide_add(a.yz, b.yz));
+}
+
 fn wide_less(a: vec2<u32>, b: vec2<u32>) -> bool {
     return a.y < b.y || (a.y == b.y && a.x < b.x);
 }

@@ -27,6 +27,11 @@ fn group_sum(lane: u32, sum: vec3<u32>) -> vec3<u32> {
     return sum;
 }
 
+// Sums of all lanes before this one.
+fn group_before(lane: u32, own: vec3<u32>) -> vec3<u32> {
+    return vec3<u32>();
+}
+
 // Makes what a lane has written to storage visible to the others.
 fn group_wrote() {
 }

@@ -63,13 +63,31 @@ fn group_sum(lane: u32, sum: vec3<u32>) -> vec3<u32> {
     workgroupBarrier();
     for (var half = WG_SIZE / 2u; half > 0u; half /= 2u) {
         if lane < half {
-            let mine = tree[lane];
-            let other = tree[lane + half];
-            tree[lane] = vec3<u32>(mine.x + other.x, wide_add(mine.yz, other.yz));
+            tree[lane] = both_add(tree[lane], tree[lane + half]);
         }
         workgroupBarrier();
     }
     return workgroupUniformLoad(&tree[0]);
+}
+
+// Sums of all lanes before this one (Hillis & Steele 1986).
+fn group_before(lane: u32, own: vec3<u32>) -> vec3<u32> {
+    workgroupBarrier();
+    tree[lane] = own;
+    workgroupBarrier();
+    for (var reach = 1u; reach < WG_SIZE; reach *= 2u) {
+        var sum = tree[lane];
+        if lane >= reach {
+            sum = both_add(sum, tree[lane - reach]);
+        }
+        workgroupBarrier();
+        tree[lane] = sum;
+        workgroupBarrier();
+    }
+    if lane == 0u {
+        return vec3<u32>();
+    }
+    return tree[lane - 1u];
 }
 
 // Makes what a lane has written to storage visible to the others.

@@ -19,3 +19,6 @@ const MERGED: u32 = 16u; // the histogram: number and weight of each bin
 const STAGE_DONE: u32 = 0u; // nothing left to do
 const STAGE_CUT: u32 = 1u; // find where the kept ones end, then draw
 const STAGE_DRAW: u32 = 2u;
+
+// Lists have counts of their own: those of the two rounds, then this one's.
+const TOPS: u32 = 2u;
