@@ -58,13 +58,11 @@ fn columns(ty: GgmlType) -> [usize; 2] {
 
 #[test]
 fn products_match_their_twin_in_every_type_and_variant() {
-    for options in [ALL[0], ALL[3]] {
-        let mut checks = Checks::new(options);
-        for variant in checks.variants() {
-            for ty in GgmlType::ALL {
-                for (cols, (t, n)) in columns(ty).into_iter().zip([(1, 1), (5, 67)]) {
-                    checks.run(variant, Shape::Store(0, false), &[(ty, n)], [t, cols]);
-                }
+    let mut checks = Checks::new(ALL[0]);
+    for variant in checks.variants() {
+        for ty in GgmlType::ALL {
+            for (cols, (t, n)) in columns(ty).into_iter().zip([(3, 1), (5, 67)]) {
+                checks.run(variant, Shape::Store(0, false), &[(ty, n)], [t, cols]);
             }
         }
     }
@@ -73,7 +71,8 @@ fn products_match_their_twin_in_every_type_and_variant() {
 #[test]
 fn products_match_their_twin_in_every_shape() {
     use GgmlType::{F16, Q4_1, Q6_K, Q8_0};
-    for options in ALL {
+    // No variant looks at 16-bit floats.
+    for options in [ALL[0], ALL[3]] {
         let mut checks = Checks::new(options);
         for variant in checks.variants() {
             for t in [1, 3, 4, 9] {

@@ -28,34 +28,92 @@ pub enum Variant {
     Tiles,
     /// The same; four invocations share what they load of the activations.
     TilesQuads,
+    /// A workgroup for four rows of weights and one of activations; sums through its memory.
+    Tree,
+    /// The same with sums by subgroups.
+    Subgroup,
+    /// A workgroup for four rows of weights and four of activations; sums through its memory.
+    TreeBy4,
+    /// The same with sums by subgroups.
+    SubgroupBy4,
+    /// A workgroup for 64 rows of weights and 64 of activations.
+    Gemm,
 }
 
 impl Variant {
     /// All that a device can run.
     #[must_use]
     pub fn available(capabilities: &Capabilities) -> Vec<Self> {
-        let mut variants = vec![Self::Rows, Self::Tiles];
+        let mut variants = vec![
+            Self::Rows,
+            Self::Tiles,
+            Self::Tree,
+            Self::TreeBy4,
+            Self::Gemm,
+        ];
         if capabilities.subgroups.is_some_and(|[least, _]| least >= 4) {
-            variants.extend([Self::RowsQuads, Self::TilesQuads]);
+            variants.extend([
+                Self::RowsQuads,
+                Self::TilesQuads,
+                Self::Subgroup,
+                Self::SubgroupBy4,
+            ]);
         }
         variants
     }
 
-    fn shares_loads(self) -> bool {
-        matches!(self, Self::RowsQuads | Self::TilesQuads)
+    /// Whether [`Linear::norm`] may be given.
+    #[must_use]
+    pub fn fuses_norm(self) -> bool {
+        self.is_cooperative()
     }
 
-    /// Rows of activations that an invocation takes.
+    fn is_cooperative(self) -> bool {
+        matches!(
+            self,
+            Self::Tree | Self::Subgroup | Self::TreeBy4 | Self::SubgroupBy4
+        )
+    }
+
+    fn needs_subgroups(self) -> bool {
+        matches!(
+            self,
+            Self::RowsQuads | Self::TilesQuads | Self::Subgroup | Self::SubgroupBy4
+        )
+    }
+
+    /// Rows of activations that an invocation or its workgroup takes.
     fn tokens(self) -> u32 {
         match self {
-            Self::Rows | Self::RowsQuads => 1,
+            Self::Rows | Self::RowsQuads | Self::Tree | Self::Subgroup => 1,
+            Self::TreeBy4 | Self::SubgroupBy4 => 4,
             Self::Tiles | Self::TilesQuads => 8,
+            Self::Gemm => 64,
+        }
+    }
+
+    /// Groups of four rows of weights that a workgroup takes.
+    fn fours(self) -> u32 {
+        match self {
+            Self::Gemm => 16,
+            _ if self.is_cooperative() => 1,
+            _ => WG_SIZE,
+        }
+    }
+
+    /// Lanes of a workgroup for rows of `blocks` blocks.
+    fn lanes(self, blocks: u32) -> u32 {
+        match (self.is_cooperative(), blocks) {
+            (false, _) => WG_SIZE,
+            (true, 0..=32) => 32,
+            (true, 33..=256) => 64,
+            (true, _) => 128,
         }
     }
 
     /// Whether the products start from sums over blocks of activations.
     fn wants_sums(self) -> bool {
-        self.tokens() == 1
+        matches!(self, Self::Rows | Self::RowsQuads)
     }
 
     /// Normalized mean square error that is allowed.
@@ -63,6 +121,15 @@ impl Variant {
     pub fn max_nmse(self) -> f64 {
         1e-10
     }
+}
+
+/// Root-mean-square norm of the activations before the products.
+#[derive(Clone, Copy, Debug)]
+pub struct Norm<'a> {
+    /// Gains, `[K]`, filled up with zeros to whole blocks of 32.
+    pub weight: &'a wgpu::Buffer,
+    /// Added to the mean square.
+    pub eps: f32,
 }
 
 /// Which rows of activations are multiplied.
@@ -116,6 +183,8 @@ pub struct Linear<'a> {
     pub x: &'a wgpu::Buffer,
     /// `w`, all of its rows written.
     pub matrix: &'a Matrix,
+    /// Norm of the rows of `x`, for variants of which [`Variant::fuses_norm`] is true.
+    pub norm: Option<Norm<'a>>,
     /// Rows of `x`.
     pub rows: Rows,
     /// What becomes of the products.
@@ -143,7 +212,8 @@ fn gate_is_fused(matrix: &Matrix) -> bool {
 /// Records the products of `x` with every piece of the matrix.
 ///
 /// # Errors
-/// [`GpuError::Validation`] where the matrix has no rows yet.
+/// [`GpuError::Validation`] where the matrix has no rows yet, or where a norm is asked of a
+/// variant that has none.
 pub fn linear(
     recorder: &mut Recorder<'_>,
     variant: Variant,
@@ -176,6 +246,12 @@ pub fn linear(
             },
         );
         return Ok(());
+    }
+    if op.norm.is_some() && !variant.fuses_norm() {
+        return Err(GpuError::Validation {
+            what: format!("linear {variant:?}"),
+            why: "this variant has no norm".to_owned(),
+        });
     }
     if variant.wants_sums() {
         block_sums(recorder, op);
@@ -236,13 +312,13 @@ fn record_piece(
         Bind::Read(scales),
         Bind::Read(high),
         Bind::Read(op.x),
-        Bind::Read(op.scratch),
+        Bind::Read(op.norm.map_or(op.scratch, |norm| norm.weight)),
         Bind::Write(op.y),
         Bind::Read(bias.unwrap_or(codes)),
         Bind::Params(bytemuck::bytes_of(&params)),
     ];
     let grid = [
-        Extent::Fixed(params.quarter.div_ceil(WG_SIZE)),
+        Extent::Fixed(params.quarter.div_ceil(variant.fours())),
         row_extent(op.rows, 1, variant.tokens()),
         Extent::Fixed(1),
     ];
@@ -251,7 +327,7 @@ fn record_piece(
         weight_bytes: piece.rows as u64 * piece.format.row_bytes(cols),
         macs: piece.rows as u64 * cols as u64,
     };
-    let shader = shaders::product(variant, op, piece.format, WG_SIZE);
+    let shader = shaders::product(variant, op, piece.format, variant.lanes(params.blocks));
     recorder.dispatch(&shader, &binds, grid, cost);
     Ok(())
 }

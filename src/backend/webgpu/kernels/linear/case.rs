@@ -1,6 +1,7 @@
 //! Products against sums in `f64`.
 
-use super::{Epilogue, Linear, Rows, Variant, linear, scratch_bytes};
+use super::super::rms_norm;
+use super::{Epilogue, Linear, Norm, Rows, Variant, linear, scratch_bytes};
 use crate::backend::ops::Activation;
 use crate::backend::webgpu::check::{Case, Seeded, strided};
 use crate::backend::webgpu::planes::{Allocations, Matrix};
@@ -23,6 +24,7 @@ pub enum Shape {
     Logits(usize, bool),
 }
 
+const EPS: f32 = 1e-5;
 const ADD_SCALE: f32 = 0.625;
 const LOGIT_SCALE: f32 = 0.5;
 const CAP: f32 = 3.0;
@@ -166,7 +168,8 @@ fn wanted(shape: Shape, products: &[f64], n: usize, bias: &[f32], before: &[f32]
     want
 }
 
-/// A case of `t` rows and a matrix `[N, cols]` whose parts have these types and rows.
+/// A case of `t` rows and a matrix `[N, cols]` whose parts have these types and rows; with a
+/// norm first where the variant has one and `t` is odd.
 ///
 /// # Errors
 /// The device's.
@@ -192,7 +195,13 @@ pub fn case(
     // Columns beside the products stay as they are.
     let before = seeded.values(rows * width);
     let has_before = matches!(shape, Shape::Add(_) | Shape::Store(1.., _));
-    let want = wanted(shape, &plain(&x, &values, cols), n, &biases, &before);
+    let gains = seeded.values(cols);
+    let has_norm = variant.fuses_norm() && t % 2 == 1;
+    let normed = match has_norm {
+        true => rms_norm::plain(&x, &gains, EPS),
+        false => x.clone(),
+    };
+    let want = wanted(shape, &plain(&normed, &values, cols), n, &biases, &before);
     let mut step = StepWords::default();
     let sequence = StepSequence {
         rows: t,
@@ -208,6 +217,7 @@ pub fn case(
     let step = gpu.storage_of("step", step.words());
     let x = gpu.storage_of("x", &strided(&x, cols));
     let biases = gpu.storage_of("bias", &biases);
+    let gains = gpu.storage_of("gains", &strided(&gains, cols));
     let scratch = gpu.storage("scratch", scratch_bytes(t, cols));
     let products = gpu.storage("products", 4 * (t * row_stride(n)) as u64);
     let description = format!("{shape:?}, [{t}, {cols}] by {parts:?}, seed {seed}");
@@ -226,6 +236,10 @@ pub fn case(
                 step: &step,
                 x: &x,
                 matrix: &matrix,
+                norm: has_norm.then_some(Norm {
+                    weight: &gains,
+                    eps: EPS,
+                }),
                 rows: match shape {
                     Shape::Logits(..) => Rows::Logits,
                     _ => Rows::All,

@@ -80,22 +80,38 @@ pub(super) fn product(
     let mut constants = constants(wg_size);
     constants.push(("ZERO", Constant::F32(format.zero())));
     let needs = Needs {
-        subgroups: variant.shares_loads(),
+        subgroups: variant.needs_subgroups(),
         ..Needs::default()
     };
-    parts.push(match needs.subgroups {
-        true => include_str!("x_quads.wgsl"),
-        false => include_str!("x_direct.wgsl"),
-    });
+    let direct = include_str!("x_direct.wgsl");
+    let quads = include_str!("x_quads.wgsl");
+    let block_product = include_str!("block_product.wgsl");
     let name = match variant {
         Variant::Rows | Variant::RowsQuads => {
-            parts.push(include_str!("block_product.wgsl"));
-            parts.push(include_str!("rows.wgsl"));
+            let x = if needs.subgroups { quads } else { direct };
+            parts.extend([x, block_product, include_str!("rows.wgsl")]);
             "linear_rows"
         }
         Variant::Tiles | Variant::TilesQuads => {
-            parts.push(include_str!("tiles.wgsl"));
+            let x = if needs.subgroups { quads } else { direct };
+            parts.extend([x, include_str!("tiles.wgsl")]);
             "linear_tiles"
+        }
+        Variant::Tree | Variant::Subgroup => {
+            constants.push(("SUMS", Constant::U32(2)));
+            parts.extend([direct, block_product, norm_part(op), reduce_part(variant)]);
+            parts.push(include_str!("cooperative.wgsl"));
+            "linear_cooperative"
+        }
+        Variant::TreeBy4 | Variant::SubgroupBy4 => {
+            constants.push(("SUMS", Constant::U32(5)));
+            parts.extend([direct, norm_part(op), reduce_part(variant)]);
+            parts.push(include_str!("cooperative_4.wgsl"));
+            "linear_cooperative_4"
+        }
+        Variant::Gemm => {
+            parts.push(include_str!("gemm.wgsl"));
+            "linear_gemm"
         }
     };
     Shader {
@@ -103,5 +119,19 @@ pub(super) fn product(
         parts,
         constants,
         needs,
+    }
+}
+
+fn norm_part(op: &Linear<'_>) -> &'static str {
+    match op.norm {
+        Some(_) => include_str!("norm_rms.wgsl"),
+        None => include_str!("norm_none.wgsl"),
+    }
+}
+
+fn reduce_part(variant: Variant) -> &'static str {
+    match variant.needs_subgroups() {
+        true => include_str!("reduce_subgroup.wgsl"),
+        false => include_str!("reduce_tree.wgsl"),
     }
 }
