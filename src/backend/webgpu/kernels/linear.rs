@@ -3,125 +3,22 @@
 mod case;
 mod params;
 mod shaders;
+mod variant;
 
 pub use case::{Shape, case, plain, random_blocks, weights};
 pub(super) use shaders::activation_part;
+pub use variant::Variant;
 
 use super::super::planes::{Matrix, Piece};
 use super::super::recorder::{Bind, Cost, Extent, Recorder};
-use super::super::{Capabilities, GpuError, row_stride};
+use super::super::shader::Shader;
+use super::super::{GpuError, row_stride};
 use super::gate::{Gate, gate};
 use crate::backend::ops::Activation;
 use params::Params;
 
 /// Lanes of a workgroup: small, so that matrices of a few hundred rows occupy every core.
 const WG_SIZE: u32 = 16;
-
-/// How products are computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Variant {
-    /// Four rows of weights and one of activations an invocation, no barriers.
-    Rows,
-    /// The same; four invocations share what they load of the activations.
-    RowsQuads,
-    /// Four rows of weights and eight of activations an invocation, no barriers.
-    Tiles,
-    /// The same; four invocations share what they load of the activations.
-    TilesQuads,
-    /// A workgroup for four rows of weights and one of activations; sums through its memory.
-    Tree,
-    /// The same with sums by subgroups.
-    Subgroup,
-    /// A workgroup for four rows of weights and four of activations; sums through its memory.
-    TreeBy4,
-    /// The same with sums by subgroups.
-    SubgroupBy4,
-    /// A workgroup for 64 rows of weights and 64 of activations.
-    Gemm,
-}
-
-impl Variant {
-    /// All that a device can run.
-    #[must_use]
-    pub fn available(capabilities: &Capabilities) -> Vec<Self> {
-        let mut variants = vec![
-            Self::Rows,
-            Self::Tiles,
-            Self::Tree,
-            Self::TreeBy4,
-            Self::Gemm,
-        ];
-        if capabilities.subgroups.is_some_and(|[least, _]| least >= 4) {
-            variants.extend([
-                Self::RowsQuads,
-                Self::TilesQuads,
-                Self::Subgroup,
-                Self::SubgroupBy4,
-            ]);
-        }
-        variants
-    }
-
-    /// Whether [`Linear::norm`] may be given.
-    #[must_use]
-    pub fn fuses_norm(self) -> bool {
-        self.is_cooperative()
-    }
-
-    fn is_cooperative(self) -> bool {
-        matches!(
-            self,
-            Self::Tree | Self::Subgroup | Self::TreeBy4 | Self::SubgroupBy4
-        )
-    }
-
-    fn needs_subgroups(self) -> bool {
-        matches!(
-            self,
-            Self::RowsQuads | Self::TilesQuads | Self::Subgroup | Self::SubgroupBy4
-        )
-    }
-
-    /// Rows of activations that an invocation or its workgroup takes.
-    fn tokens(self) -> u32 {
-        match self {
-            Self::Rows | Self::RowsQuads | Self::Tree | Self::Subgroup => 1,
-            Self::TreeBy4 | Self::SubgroupBy4 => 4,
-            Self::Tiles | Self::TilesQuads => 8,
-            Self::Gemm => 64,
-        }
-    }
-
-    /// Groups of four rows of weights that a workgroup takes.
-    fn fours(self) -> u32 {
-        match self {
-            Self::Gemm => 16,
-            _ if self.is_cooperative() => 1,
-            _ => WG_SIZE,
-        }
-    }
-
-    /// Lanes of a workgroup for rows of `blocks` blocks.
-    fn lanes(self, blocks: u32) -> u32 {
-        match (self.is_cooperative(), blocks) {
-            (false, _) => WG_SIZE,
-            (true, 0..=32) => 32,
-            (true, 33..=256) => 64,
-            (true, _) => 128,
-        }
-    }
-
-    /// Whether the products start from sums over blocks of activations.
-    fn wants_sums(self) -> bool {
-        matches!(self, Self::Rows | Self::RowsQuads)
-    }
-
-    /// Normalized mean square error that is allowed.
-    #[must_use]
-    pub fn max_nmse(self) -> f64 {
-        1e-10
-    }
-}
 
 /// Root-mean-square norm of the activations before the products.
 #[derive(Clone, Copy, Debug)]
@@ -200,8 +97,8 @@ pub struct Linear<'a> {
 /// Bytes that [`Linear::scratch`] needs for `rows` rows of `cols` activations.
 #[must_use]
 pub fn scratch_bytes(rows: usize, cols: usize) -> u64 {
-    // The packed activations of a block: 8 words of bytes, a scale, two sums, one unused.
-    48 * cols.div_ceil(32) as u64 * rows as u64
+    // What the fast variants make of a block: 16 words of pairs, a scale, two sums, one unused.
+    80 * cols.div_ceil(32) as u64 * rows as u64
 }
 
 /// Whether gate and up rows come in one piece, so that a product may finish both.
@@ -253,11 +150,20 @@ pub fn linear(
             why: "this variant has no norm".to_owned(),
         });
     }
-    if variant.wants_sums() {
-        block_sums(recorder, op);
+    let is_fast = |piece: &&Piece| variant.is_fast() && piece.format.is_quantized();
+    let pieces = op.matrix.pieces();
+    if pieces.iter().any(|piece| is_fast(&piece)) {
+        prepare(recorder, op, &shaders::quantize(variant, op.rows, WG_SIZE));
     }
-    for piece in op.matrix.pieces() {
+    for piece in pieces.iter().filter(is_fast) {
         record_piece(recorder, variant, op, piece)?;
+    }
+    let exact = variant.exact();
+    if exact.wants_sums() && pieces.iter().any(|piece| !is_fast(&piece)) {
+        prepare(recorder, op, &shaders::block_sums(op.rows, WG_SIZE));
+    }
+    for piece in pieces.iter().filter(|piece| !is_fast(piece)) {
+        record_piece(recorder, exact, op, piece)?;
     }
     Ok(())
 }
@@ -270,10 +176,11 @@ fn row_extent(rows: Rows, times: u32, per_group: u32) -> Extent {
     }
 }
 
-fn block_sums(recorder: &mut Recorder<'_>, op: &Linear<'_>) {
+/// Records what is computed of the activations first.
+fn prepare(recorder: &mut Recorder<'_>, op: &Linear<'_>, shader: &Shader) {
     let params = Params::of(op, None);
     recorder.dispatch(
-        &shaders::block_sums(op.rows, WG_SIZE),
+        shader,
         &[
             Bind::Read(op.step),
             Bind::Params(bytemuck::bytes_of(&params)),

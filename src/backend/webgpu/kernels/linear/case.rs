@@ -4,7 +4,7 @@ use super::super::rms_norm;
 use super::{Epilogue, Linear, Norm, Rows, Variant, linear, scratch_bytes};
 use crate::backend::ops::Activation;
 use crate::backend::webgpu::check::{Case, Seeded, strided};
-use crate::backend::webgpu::planes::{Allocations, Matrix};
+use crate::backend::webgpu::planes::{Allocations, Matrix, PlaneFormat};
 use crate::backend::webgpu::recorder::Extents;
 use crate::backend::webgpu::step::{StepSequence, StepWords};
 use crate::backend::webgpu::{Gpu, GpuError, row_stride};
@@ -113,6 +113,36 @@ pub fn plain(x: &[f32], w: &[f32], cols: usize) -> Vec<f64> {
     y
 }
 
+/// `x [T, K]`, each 32 elements of a row rounded to multiples of a 127th of their largest.
+fn quantized(x: &[f32], cols: usize) -> Vec<f32> {
+    let mut rounded = x.to_vec();
+    for block in rounded.chunks_mut(cols).flat_map(|row| row.chunks_mut(32)) {
+        let most = block.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+        for x in block {
+            let q = (*x * (127.0 / most)).round_ties_even();
+            *x = if most > 1e-30 {
+                q * (most / 127.0)
+            } else {
+                0.0
+            };
+        }
+    }
+    rounded
+}
+
+/// [`plain`] with quantized activations, but for parts of floats.
+fn fast_products(parts: &[(GgmlType, usize)], x: &[f32], w: &[f32], cols: usize) -> Vec<f64> {
+    let (exact, fast) = (plain(x, w, cols), plain(&quantized(x, cols), w, cols));
+    let is_fast = |&(ty, rows): &(GgmlType, usize)| {
+        std::iter::repeat_n(PlaneFormat::of(ty).is_quantized(), rows)
+    };
+    let columns: Vec<bool> = parts.iter().flat_map(is_fast).collect();
+    let products = exact.into_iter().zip(fast).zip(columns.iter().cycle());
+    products
+        .map(|((exact, fast), &is_fast)| if is_fast { fast } else { exact })
+        .collect()
+}
+
 fn activate(activation: Activation, x: f64) -> f64 {
     match activation {
         Activation::Silu => x / (1.0 + (-x).exp()),
@@ -201,7 +231,11 @@ pub fn case(
         true => rms_norm::plain(&x, &gains, EPS),
         false => x.clone(),
     };
-    let want = wanted(shape, &plain(&normed, &values, cols), n, &biases, &before);
+    let products = match variant.is_fast() {
+        true => fast_products(parts, &normed, &values, cols),
+        false => plain(&normed, &values, cols),
+    };
+    let want = wanted(shape, &products, n, &biases, &before);
     let mut step = StepWords::default();
     let sequence = StepSequence {
         rows: t,

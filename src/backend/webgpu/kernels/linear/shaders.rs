@@ -42,6 +42,25 @@ pub(super) fn block_sums(rows: Rows, wg_size: u32) -> Shader {
     }
 }
 
+/// Activations as bytes, in the order that a variant multiplies them in.
+pub(super) fn quantize(variant: Variant, rows: Rows, wg_size: u32) -> Shader {
+    Shader {
+        name: "quantize",
+        parts: vec![
+            include_str!("../common/step.wgsl"),
+            include_str!("params.wgsl"),
+            rows_part(rows),
+            match variant.needs_packed_dot() {
+                true => include_str!("quantize_bytes.wgsl"),
+                false => include_str!("quantize_pairs.wgsl"),
+            },
+            include_str!("quantize.wgsl"),
+        ],
+        constants: constants(wg_size),
+        needs: Needs::default(),
+    }
+}
+
 /// What an invocation does with its four products.
 fn finish_parts(epilogue: &Epilogue<'_>) -> Vec<&'static str> {
     let bias = |bias: Option<&wgpu::Buffer>| match bias {
@@ -77,48 +96,108 @@ pub(super) fn product(
     ];
     parts.extend(format.parts());
     parts.extend(finish_parts(&op.epilogue));
+    let (name, sums, own) = match variant.is_fast() {
+        true => fast_parts(variant, format),
+        false => exact_parts(variant, op),
+    };
+    parts.extend(own);
+    // The fast variants take the bias of bytes off before they multiply.
+    let is_byte = format == PlaneFormat::Q8_0;
+    let zero = match variant.is_fast() && is_byte {
+        true => 0.0,
+        false => format.zero(),
+    };
     let mut constants = constants(wg_size);
-    constants.push(("ZERO", Constant::F32(format.zero())));
-    let needs = Needs {
-        subgroups: variant.needs_subgroups(),
-        ..Needs::default()
-    };
-    let direct = include_str!("x_direct.wgsl");
-    let quads = include_str!("x_quads.wgsl");
-    let block_product = include_str!("block_product.wgsl");
-    let name = match variant {
-        Variant::Rows | Variant::RowsQuads => {
-            let x = if needs.subgroups { quads } else { direct };
-            parts.extend([x, block_product, include_str!("rows.wgsl")]);
-            "linear_rows"
-        }
-        Variant::Tiles | Variant::TilesQuads => {
-            let x = if needs.subgroups { quads } else { direct };
-            parts.extend([x, include_str!("tiles.wgsl")]);
-            "linear_tiles"
-        }
-        Variant::Tree | Variant::Subgroup => {
-            constants.push(("SUMS", Constant::U32(2)));
-            parts.extend([direct, block_product, norm_part(op), reduce_part(variant)]);
-            parts.push(include_str!("cooperative.wgsl"));
-            "linear_cooperative"
-        }
-        Variant::TreeBy4 | Variant::SubgroupBy4 => {
-            constants.push(("SUMS", Constant::U32(5)));
-            parts.extend([direct, norm_part(op), reduce_part(variant)]);
-            parts.push(include_str!("cooperative_4.wgsl"));
-            "linear_cooperative_4"
-        }
-        Variant::Gemm => {
-            parts.push(include_str!("gemm.wgsl"));
-            "linear_gemm"
-        }
-    };
+    constants.extend([
+        ("ZERO", Constant::F32(zero)),
+        ("SUMS", Constant::U32(sums)),
+        ("BIAS", Constant::U32(if is_byte { 0x8080_8080 } else { 0 })),
+    ]);
     Shader {
         name,
         parts,
         constants,
-        needs,
+        needs: Needs {
+            subgroups: variant.needs_subgroups(),
+            packed_dot: variant.needs_packed_dot(),
+            ..Needs::default()
+        },
+    }
+}
+
+/// Name of the entry point, vectors that a workgroup sums, parts.
+type Own = (&'static str, u32, Vec<&'static str>);
+
+fn exact_parts(variant: Variant, op: &Linear<'_>) -> Own {
+    let direct = include_str!("x_direct.wgsl");
+    let x = match variant.needs_subgroups() {
+        true => include_str!("x_quads.wgsl"),
+        false => direct,
+    };
+    let block_product = include_str!("block_product.wgsl");
+    let reduce = reduce_part(variant);
+    match variant.tokens() {
+        _ if variant == Variant::Gemm => ("linear_gemm", 0, vec![include_str!("gemm.wgsl")]),
+        1 if variant.is_cooperative() => {
+            let kernel = include_str!("cooperative.wgsl");
+            let parts = vec![direct, block_product, norm_part(op), reduce, kernel];
+            ("linear_cooperative", 2, parts)
+        }
+        1 => {
+            let parts = vec![x, block_product, include_str!("rows.wgsl")];
+            ("linear_rows", 0, parts)
+        }
+        _ if variant.is_cooperative() => {
+            let kernel = include_str!("cooperative_4.wgsl");
+            let parts = vec![direct, norm_part(op), reduce, kernel];
+            ("linear_cooperative_4", 5, parts)
+        }
+        _ => ("linear_tiles", 0, vec![x, include_str!("tiles.wgsl")]),
+    }
+}
+
+fn fast_parts(variant: Variant, format: PlaneFormat) -> Own {
+    let products = include_str!("fast_products.wgsl");
+    if variant.is_cooperative() {
+        let mut parts = vec![
+            include_str!("bytes.wgsl"),
+            products,
+            include_str!("x_bytes.wgsl"),
+            reduce_part(variant),
+        ];
+        return match variant.tokens() {
+            1 => {
+                parts.push(include_str!("fast_cooperative.wgsl"));
+                ("linear_fast_cooperative", 1, parts)
+            }
+            _ => {
+                parts.push(include_str!("fast_cooperative_4.wgsl"));
+                ("linear_fast_cooperative_4", 4, parts)
+            }
+        };
+    }
+    let mut parts = vec![
+        match format {
+            PlaneFormat::Q8_0 => include_str!("pairs_8.wgsl"),
+            PlaneFormat::Q5_0 | PlaneFormat::Q5_1 => include_str!("pairs_6.wgsl"),
+            PlaneFormat::Q5_K | PlaneFormat::Q6_K => include_str!("pairs_6.wgsl"),
+            _ => include_str!("pairs_4.wgsl"),
+        },
+        products,
+        match variant.needs_subgroups() {
+            true => include_str!("x_pairs_quads.wgsl"),
+            false => include_str!("x_pairs_direct.wgsl"),
+        },
+    ];
+    match variant.tokens() {
+        1 => {
+            parts.push(include_str!("fast_rows.wgsl"));
+            ("linear_fast_rows", 0, parts)
+        }
+        _ => {
+            parts.push(include_str!("fast_tiles.wgsl"));
+            ("linear_fast_tiles", 0, parts)
+        }
     }
 }
 
