@@ -101,6 +101,12 @@ pub fn scratch_bytes(rows: usize, cols: usize) -> u64 {
     80 * cols.div_ceil(32) as u64 * rows as u64
 }
 
+/// Every text of these kernels, for a look at what a compiler says of them.
+#[must_use]
+pub fn shaders() -> Vec<Shader> {
+    shaders::all()
+}
+
 /// Whether gate and up rows come in one piece, so that a product may finish both.
 fn gate_is_fused(matrix: &Matrix) -> bool {
     matrix.pieces().len() == 1
@@ -234,7 +240,8 @@ fn record_piece(
         weight_bytes: piece.rows as u64 * piece.format.row_bytes(cols),
         macs: piece.rows as u64 * cols as u64,
     };
-    let shader = shaders::product(variant, op, piece.format, variant.lanes(params.blocks));
+    let kind = shaders::Kind::of(op);
+    let shader = shaders::product(variant, kind, piece.format, variant.lanes(params.blocks));
     recorder.dispatch(&shader, &binds, grid, cost);
     Ok(())
 }

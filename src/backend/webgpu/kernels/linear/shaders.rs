@@ -61,44 +61,110 @@ pub(super) fn quantize(variant: Variant, rows: Rows, wg_size: u32) -> Shader {
     }
 }
 
+/// What the text of a product depends on, beside variant and format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kind {
+    pub(super) rows: Rows,
+    pub(super) finish: Finish,
+    pub(super) has_norm: bool,
+}
+
 /// What an invocation does with its four products.
-fn finish_parts(epilogue: &Epilogue<'_>) -> Vec<&'static str> {
-    let bias = |bias: Option<&wgpu::Buffer>| match bias {
-        Some(_) => include_str!("bias.wgsl"),
-        None => include_str!("bias_none.wgsl"),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finish {
+    Store { has_bias: bool },
+    Add { has_bias: bool },
+    Gate(Activation),
+    Logits,
+}
+
+impl Kind {
+    pub(super) fn of(op: &Linear<'_>) -> Self {
+        Self {
+            rows: op.rows,
+            finish: match op.epilogue {
+                Epilogue::Store { bias, .. } => Finish::Store {
+                    has_bias: bias.is_some(),
+                },
+                Epilogue::Add { bias, .. } => Finish::Add {
+                    has_bias: bias.is_some(),
+                },
+                Epilogue::Gate { activation, .. } => Finish::Gate(activation),
+                Epilogue::Logits { .. } => Finish::Logits,
+            },
+            has_norm: op.norm.is_some(),
+        }
+    }
+}
+
+fn finish_parts(finish: Finish) -> Vec<&'static str> {
+    let bias = |has_bias: bool| match has_bias {
+        true => include_str!("bias.wgsl"),
+        false => include_str!("bias_none.wgsl"),
     };
     let each = include_str!("finish_each.wgsl");
-    match *epilogue {
-        Epilogue::Store { bias: b, .. } => {
-            vec![bias(b), include_str!("finish_store.wgsl"), each]
+    match finish {
+        Finish::Store { has_bias } => {
+            vec![bias(has_bias), include_str!("finish_store.wgsl"), each]
         }
-        Epilogue::Add { bias: b, .. } => vec![bias(b), include_str!("finish_add.wgsl"), each],
-        Epilogue::Gate { activation, .. } => {
+        Finish::Add { has_bias } => vec![bias(has_bias), include_str!("finish_add.wgsl"), each],
+        Finish::Gate(activation) => {
             vec![
                 activation_part(activation),
                 include_str!("finish_gate.wgsl"),
             ]
         }
-        Epilogue::Logits { .. } => vec![include_str!("finish_logits.wgsl"), each],
+        Finish::Logits => vec![include_str!("finish_logits.wgsl"), each],
     }
 }
 
-pub(super) fn product(
-    variant: Variant,
-    op: &Linear<'_>,
-    format: PlaneFormat,
-    wg_size: u32,
-) -> Shader {
+/// Every kind of text: all formats in all variants, and each epilogue once a variant.
+pub(super) fn all() -> Vec<Shader> {
+    let mut shaders = vec![
+        block_sums(Rows::All, 16),
+        block_sums(Rows::Logits, 16),
+        quantize(Variant::FastRows, Rows::All, 16),
+        quantize(Variant::FastTree, Rows::Logits, 16),
+    ];
+    let finishes = [
+        Finish::Store { has_bias: true },
+        Finish::Add { has_bias: false },
+        Finish::Gate(Activation::Silu),
+        Finish::Gate(Activation::GeluTanh),
+        Finish::Logits,
+    ];
+    for variant in Variant::ALL {
+        let kind = |rows, finish| Kind {
+            rows,
+            finish,
+            has_norm: variant.fuses_norm() && finish != Finish::Logits,
+        };
+        for format in PlaneFormat::ALL {
+            if format.is_quantized() || !variant.is_fast() {
+                let plain = kind(Rows::All, Finish::Store { has_bias: false });
+                shaders.push(product(variant, plain, format, variant.lanes(18)));
+            }
+        }
+        for finish in finishes {
+            let kind = kind(Rows::Logits, finish);
+            let lanes = variant.lanes(48);
+            shaders.push(product(variant, kind, PlaneFormat::Q4_1, lanes));
+        }
+    }
+    shaders
+}
+
+pub(super) fn product(variant: Variant, kind: Kind, format: PlaneFormat, wg_size: u32) -> Shader {
     let mut parts = vec![
         include_str!("../common/step.wgsl"),
         include_str!("params.wgsl"),
-        rows_part(op.rows),
+        rows_part(kind.rows),
     ];
     parts.extend(format.parts());
-    parts.extend(finish_parts(&op.epilogue));
+    parts.extend(finish_parts(kind.finish));
     let (name, sums, own) = match variant.is_fast() {
         true => fast_parts(variant, format),
-        false => exact_parts(variant, op),
+        false => exact_parts(variant, kind),
     };
     parts.extend(own);
     // The fast variants take the bias of bytes off before they multiply.
@@ -128,7 +194,7 @@ pub(super) fn product(
 /// Name of the entry point, vectors that a workgroup sums, parts.
 type Own = (&'static str, u32, Vec<&'static str>);
 
-fn exact_parts(variant: Variant, op: &Linear<'_>) -> Own {
+fn exact_parts(variant: Variant, kind: Kind) -> Own {
     let direct = include_str!("x_direct.wgsl");
     let x = match variant.needs_subgroups() {
         true => include_str!("x_quads.wgsl"),
@@ -140,7 +206,7 @@ fn exact_parts(variant: Variant, op: &Linear<'_>) -> Own {
         _ if variant == Variant::Gemm => ("linear_gemm", 0, vec![include_str!("gemm.wgsl")]),
         1 if variant.is_cooperative() => {
             let kernel = include_str!("cooperative.wgsl");
-            let parts = vec![direct, block_product, norm_part(op), reduce, kernel];
+            let parts = vec![direct, block_product, norm_part(kind), reduce, kernel];
             ("linear_cooperative", 2, parts)
         }
         1 => {
@@ -149,7 +215,7 @@ fn exact_parts(variant: Variant, op: &Linear<'_>) -> Own {
         }
         _ if variant.is_cooperative() => {
             let kernel = include_str!("cooperative_4.wgsl");
-            let parts = vec![direct, norm_part(op), reduce, kernel];
+            let parts = vec![direct, norm_part(kind), reduce, kernel];
             ("linear_cooperative_4", 5, parts)
         }
         _ => ("linear_tiles", 0, vec![x, include_str!("tiles.wgsl")]),
@@ -201,10 +267,10 @@ fn fast_parts(variant: Variant, format: PlaneFormat) -> Own {
     }
 }
 
-fn norm_part(op: &Linear<'_>) -> &'static str {
-    match op.norm {
-        Some(_) => include_str!("norm_rms.wgsl"),
-        None => include_str!("norm_none.wgsl"),
+fn norm_part(kind: Kind) -> &'static str {
+    match kind.has_norm {
+        true => include_str!("norm_rms.wgsl"),
+        false => include_str!("norm_none.wgsl"),
     }
 }
 
