@@ -1,7 +1,7 @@
 //! Gather of embedding rows.
 
 use super::super::check::{Case, Seeded};
-use super::super::planes::{Allocations, Matrix};
+use super::super::planes::{Allocations, Matrix, PlaneFormat};
 use super::super::recorder::{Bind, Cost, Extent, Extents, Recorder};
 use super::super::shader::{Constant, Needs, Shader};
 use super::super::step::{StepSequence, StepWords};
@@ -63,20 +63,6 @@ pub fn embed(recorder: &mut Recorder<'_>, op: &Embed<'_>) -> Result<(), GpuError
             scale: op.scale,
             padding: [0; 2],
         };
-        let mut parts = vec![include_str!("common/step.wgsl")];
-        parts.extend(piece.format.parts());
-        parts.push(include_str!("embed.wgsl"));
-        let shader = Shader {
-            name: "embed",
-            parts,
-            constants: vec![
-                ("WG_SIZE", Constant::U32(WG_SIZE)),
-                // The step's tables are not read here.
-                ("BLOCK_TOKENS", Constant::U32(1)),
-                ("ZERO", Constant::F32(piece.format.zero())),
-            ],
-            needs: Needs::default(),
-        };
         let binds = [
             Bind::Read(op.step),
             Bind::Read(codes),
@@ -98,9 +84,28 @@ pub fn embed(recorder: &mut Recorder<'_>, op: &Embed<'_>) -> Result<(), GpuError
             weight_bytes: piece.format.row_bytes(width),
             macs: 0,
         };
-        recorder.dispatch(&shader, &binds, grid, cost);
+        recorder.dispatch(&shader(piece.format), &binds, grid, cost);
     }
     Ok(())
+}
+
+/// The text for a format.
+#[must_use]
+pub fn shader(format: PlaneFormat) -> Shader {
+    let mut parts = vec![include_str!("common/step.wgsl")];
+    parts.extend(format.parts());
+    parts.push(include_str!("embed.wgsl"));
+    Shader {
+        name: "embed",
+        parts,
+        constants: vec![
+            ("WG_SIZE", Constant::U32(WG_SIZE)),
+            // The step's tables are not read here.
+            ("BLOCK_TOKENS", Constant::U32(1)),
+            ("ZERO", Constant::F32(format.zero())),
+        ],
+        needs: Needs::default(),
+    }
 }
 
 /// The twin: rows `ids` of `table [V, C]`, times `scale`.

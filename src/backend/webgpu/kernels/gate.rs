@@ -41,12 +41,6 @@ pub fn gate(recorder: &mut Recorder<'_>, op: &Gate<'_>) {
         y_stride: word(row_stride(op.width)),
         padding: 0,
     };
-    let shader = Shader {
-        name: "gate",
-        parts: vec![activation_part(op.activation), include_str!("gate.wgsl")],
-        constants: vec![("WG_SIZE", Constant::U32(WG_SIZE))],
-        needs: Needs::default(),
-    };
     let binds = [
         Bind::Params(bytemuck::bytes_of(&params)),
         Bind::Read(op.products),
@@ -60,5 +54,16 @@ pub fn gate(recorder: &mut Recorder<'_>, op: &Gate<'_>) {
         },
         Extent::Fixed(1),
     ];
-    recorder.dispatch(&shader, &binds, grid, Cost::default());
+    recorder.dispatch(&shader(op.activation), &binds, grid, Cost::default());
+}
+
+/// The text for an activation.
+#[must_use]
+pub fn shader(activation: Activation) -> Shader {
+    Shader {
+        name: "gate",
+        parts: vec![activation_part(activation), include_str!("gate.wgsl")],
+        constants: vec![("WG_SIZE", Constant::U32(WG_SIZE))],
+        needs: Needs::default(),
+    }
 }

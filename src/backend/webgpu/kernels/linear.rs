@@ -3,13 +3,16 @@
 mod case;
 mod params;
 mod shaders;
+mod variant;
 
 pub use case::{Shape, case, plain, random_blocks, weights};
 pub(super) use shaders::activation_part;
+pub use variant::Variant;
 
 use super::super::planes::{Matrix, Piece};
 use super::super::recorder::{Bind, Cost, Extent, Recorder};
-use super::super::{Capabilities, GpuError, row_stride};
+use super::super::shader::Shader;
+use super::super::{GpuError, row_stride};
 use super::gate::{Gate, gate};
 use crate::backend::ops::Activation;
 use params::Params;
@@ -17,52 +20,13 @@ use params::Params;
 /// Lanes of a workgroup: small, so that matrices of a few hundred rows occupy every core.
 const WG_SIZE: u32 = 16;
 
-/// How products are computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Variant {
-    /// Four rows of weights and one of activations an invocation, no barriers.
-    Rows,
-    /// The same; four invocations share what they load of the activations.
-    RowsQuads,
-    /// Four rows of weights and eight of activations an invocation, no barriers.
-    Tiles,
-    /// The same; four invocations share what they load of the activations.
-    TilesQuads,
-}
-
-impl Variant {
-    /// All that a device can run.
-    #[must_use]
-    pub fn available(capabilities: &Capabilities) -> Vec<Self> {
-        let mut variants = vec![Self::Rows, Self::Tiles];
-        if capabilities.subgroups.is_some_and(|[least, _]| least >= 4) {
-            variants.extend([Self::RowsQuads, Self::TilesQuads]);
-        }
-        variants
-    }
-
-    fn shares_loads(self) -> bool {
-        matches!(self, Self::RowsQuads | Self::TilesQuads)
-    }
-
-    /// Rows of activations that an invocation takes.
-    fn tokens(self) -> u32 {
-        match self {
-            Self::Rows | Self::RowsQuads => 1,
-            Self::Tiles | Self::TilesQuads => 8,
-        }
-    }
-
-    /// Whether the products start from sums over blocks of activations.
-    fn wants_sums(self) -> bool {
-        self.tokens() == 1
-    }
-
-    /// Normalized mean square error that is allowed.
-    #[must_use]
-    pub fn max_nmse(self) -> f64 {
-        1e-10
-    }
+/// Root-mean-square norm of the activations before the products.
+#[derive(Clone, Copy, Debug)]
+pub struct Norm<'a> {
+    /// Gains, `[K]`, filled up with zeros to whole blocks of 32.
+    pub weight: &'a wgpu::Buffer,
+    /// Added to the mean square.
+    pub eps: f32,
 }
 
 /// Which rows of activations are multiplied.
@@ -116,6 +80,8 @@ pub struct Linear<'a> {
     pub x: &'a wgpu::Buffer,
     /// `w`, all of its rows written.
     pub matrix: &'a Matrix,
+    /// Norm of the rows of `x`, for variants of which [`Variant::fuses_norm`] is true.
+    pub norm: Option<Norm<'a>>,
     /// Rows of `x`.
     pub rows: Rows,
     /// What becomes of the products.
@@ -131,8 +97,14 @@ pub struct Linear<'a> {
 /// Bytes that [`Linear::scratch`] needs for `rows` rows of `cols` activations.
 #[must_use]
 pub fn scratch_bytes(rows: usize, cols: usize) -> u64 {
-    // The packed activations of a block: 8 words of bytes, a scale, two sums, one unused.
-    48 * cols.div_ceil(32) as u64 * rows as u64
+    // What the fast variants make of a block: 16 words of pairs, a scale, two sums, one unused.
+    80 * cols.div_ceil(32) as u64 * rows as u64
+}
+
+/// Every text of these kernels, for a look at what a compiler says of them.
+#[must_use]
+pub fn shaders() -> Vec<Shader> {
+    shaders::all()
 }
 
 /// Whether gate and up rows come in one piece, so that a product may finish both.
@@ -143,7 +115,8 @@ fn gate_is_fused(matrix: &Matrix) -> bool {
 /// Records the products of `x` with every piece of the matrix.
 ///
 /// # Errors
-/// [`GpuError::Validation`] where the matrix has no rows yet.
+/// [`GpuError::Validation`] where the matrix has no rows yet, or where a norm is asked of a
+/// variant that has none.
 pub fn linear(
     recorder: &mut Recorder<'_>,
     variant: Variant,
@@ -177,11 +150,26 @@ pub fn linear(
         );
         return Ok(());
     }
-    if variant.wants_sums() {
-        block_sums(recorder, op);
+    if op.norm.is_some() && !variant.fuses_norm() {
+        return Err(GpuError::Validation {
+            what: format!("linear {variant:?}"),
+            why: "this variant has no norm".to_owned(),
+        });
     }
-    for piece in op.matrix.pieces() {
+    let is_fast = |piece: &&Piece| variant.is_fast() && piece.format.is_quantized();
+    let pieces = op.matrix.pieces();
+    if pieces.iter().any(|piece| is_fast(&piece)) {
+        prepare(recorder, op, &shaders::quantize(variant, op.rows, WG_SIZE));
+    }
+    for piece in pieces.iter().filter(is_fast) {
         record_piece(recorder, variant, op, piece)?;
+    }
+    let exact = variant.exact();
+    if exact.wants_sums() && pieces.iter().any(|piece| !is_fast(&piece)) {
+        prepare(recorder, op, &shaders::block_sums(op.rows, WG_SIZE));
+    }
+    for piece in pieces.iter().filter(|piece| !is_fast(piece)) {
+        record_piece(recorder, exact, op, piece)?;
     }
     Ok(())
 }
@@ -194,10 +182,11 @@ fn row_extent(rows: Rows, times: u32, per_group: u32) -> Extent {
     }
 }
 
-fn block_sums(recorder: &mut Recorder<'_>, op: &Linear<'_>) {
+/// Records what is computed of the activations first.
+fn prepare(recorder: &mut Recorder<'_>, op: &Linear<'_>, shader: &Shader) {
     let params = Params::of(op, None);
     recorder.dispatch(
-        &shaders::block_sums(op.rows, WG_SIZE),
+        shader,
         &[
             Bind::Read(op.step),
             Bind::Params(bytemuck::bytes_of(&params)),
@@ -236,13 +225,13 @@ fn record_piece(
         Bind::Read(scales),
         Bind::Read(high),
         Bind::Read(op.x),
-        Bind::Read(op.scratch),
+        Bind::Read(op.norm.map_or(op.scratch, |norm| norm.weight)),
         Bind::Write(op.y),
         Bind::Read(bias.unwrap_or(codes)),
         Bind::Params(bytemuck::bytes_of(&params)),
     ];
     let grid = [
-        Extent::Fixed(params.quarter.div_ceil(WG_SIZE)),
+        Extent::Fixed(params.quarter.div_ceil(variant.fours())),
         row_extent(op.rows, 1, variant.tokens()),
         Extent::Fixed(1),
     ];
@@ -251,7 +240,8 @@ fn record_piece(
         weight_bytes: piece.rows as u64 * piece.format.row_bytes(cols),
         macs: piece.rows as u64 * cols as u64,
     };
-    let shader = shaders::product(variant, op, piece.format, WG_SIZE);
+    let kind = shaders::Kind::of(op);
+    let shader = shaders::product(variant, kind, piece.format, variant.lanes(params.blocks));
     recorder.dispatch(&shader, &binds, grid, cost);
     Ok(())
 }

@@ -4,6 +4,8 @@
 // inverse of PLACES: bytes are not moved down, which saves a shift an element, and a power of
 // two changes no rounding. Sums of products with quads are multiplied with PLACES once.
 //
+// load_pair gives two dequantized quads, p and p + 4, of a block.
+//
 // Needs     bindings 1 to 3; codes_*.wgsl::load_block
 @group(0) @binding(1) var<storage, read> codes: array<vec4<u32>>;
 
@@ -35,3 +37,17 @@ fn quad_6(block: Block) -> vec4<f32> { return spread(block.high.z); }
 fn quad_7(block: Block) -> vec4<f32> { return spread(block.high.w); }
 
 fn block_scales(block: Block) -> vec4<f32> { return block.scales; }
+
+struct Pair {
+    first: vec4<f32>,
+    second: vec4<f32>,
+}
+
+fn load_pair(row: u32, b: u32, p: u32) -> Pair {
+    let block = load_block(row, b);
+    let places = PLACES;
+    return Pair(
+        spread(block.low[p]) * places * block.scales.x + block.scales.y,
+        spread(block.high[p]) * places * block.scales.z + block.scales.w,
+    );
+}

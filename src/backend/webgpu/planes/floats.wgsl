@@ -1,6 +1,6 @@
 // floats.wgsl: a block of 32 floats, with the functions of codes.wgsl
 //
-// Needs     binding 1; floats_*.wgsl::load_block
+// Needs     binding 1; floats_*.wgsl::load_block, load_pair
 @group(0) @binding(1) var<storage, read> codes: array<vec4<u32>>;
 
 const PLACES = vec4<f32>(1.0);
@@ -27,3 +27,8 @@ fn quad_6(block: Block) -> vec4<f32> { return block.quad_6; }
 fn quad_7(block: Block) -> vec4<f32> { return block.quad_7; }
 
 fn block_scales(block: Block) -> vec4<f32> { return vec4<f32>(1.0, 0.0, 1.0, 0.0); }
+
+struct Pair {
+    first: vec4<f32>,
+    second: vec4<f32>,
+}

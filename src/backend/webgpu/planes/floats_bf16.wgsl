@@ -27,3 +27,14 @@ fn load_block(row: u32, b: u32) -> Block {
         widen(fourth.zw),
     );
 }
+
+fn load_pair(row: u32, b: u32, p: u32) -> Pair {
+    let at = 4u * (row * params.blocks + b) + p / 2u;
+    let first = codes[at];
+    let second = codes[at + 2u];
+    let is_odd = (p & 1u) == 1u;
+    return Pair(
+        widen(select(first.xy, first.zw, is_odd)),
+        widen(select(second.xy, second.zw, is_odd)),
+    );
+}

@@ -14,3 +14,8 @@ fn load_block(row: u32, b: u32) -> Block {
         bitcast<vec4<f32>>(codes[at + 7u]),
     );
 }
+
+fn load_pair(row: u32, b: u32, p: u32) -> Pair {
+    let at = 8u * (row * params.blocks + b) + p;
+    return Pair(bitcast<vec4<f32>>(codes[at]), bitcast<vec4<f32>>(codes[at + 4u]));
+}

@@ -1,9 +1,10 @@
 //! Products against sums in `f64`.
 
-use super::{Epilogue, Linear, Rows, Variant, linear, scratch_bytes};
+use super::super::rms_norm;
+use super::{Epilogue, Linear, Norm, Rows, Variant, linear, scratch_bytes};
 use crate::backend::ops::Activation;
 use crate::backend::webgpu::check::{Case, Seeded, strided};
-use crate::backend::webgpu::planes::{Allocations, Matrix};
+use crate::backend::webgpu::planes::{Allocations, Matrix, PlaneFormat};
 use crate::backend::webgpu::recorder::Extents;
 use crate::backend::webgpu::step::{StepSequence, StepWords};
 use crate::backend::webgpu::{Gpu, GpuError, row_stride};
@@ -23,6 +24,7 @@ pub enum Shape {
     Logits(usize, bool),
 }
 
+const EPS: f32 = 1e-5;
 const ADD_SCALE: f32 = 0.625;
 const LOGIT_SCALE: f32 = 0.5;
 const CAP: f32 = 3.0;
@@ -111,6 +113,36 @@ pub fn plain(x: &[f32], w: &[f32], cols: usize) -> Vec<f64> {
     y
 }
 
+/// `x [T, K]`, each 32 elements of a row rounded to multiples of a 127th of their largest.
+fn quantized(x: &[f32], cols: usize) -> Vec<f32> {
+    let mut rounded = x.to_vec();
+    for block in rounded.chunks_mut(cols).flat_map(|row| row.chunks_mut(32)) {
+        let most = block.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+        for x in block {
+            let q = (*x * (127.0 / most)).round_ties_even();
+            *x = if most > 1e-30 {
+                q * (most / 127.0)
+            } else {
+                0.0
+            };
+        }
+    }
+    rounded
+}
+
+/// [`plain`] with quantized activations, but for parts of floats.
+fn fast_products(parts: &[(GgmlType, usize)], x: &[f32], w: &[f32], cols: usize) -> Vec<f64> {
+    let (exact, fast) = (plain(x, w, cols), plain(&quantized(x, cols), w, cols));
+    let is_fast = |&(ty, rows): &(GgmlType, usize)| {
+        std::iter::repeat_n(PlaneFormat::of(ty).is_quantized(), rows)
+    };
+    let columns: Vec<bool> = parts.iter().flat_map(is_fast).collect();
+    let products = exact.into_iter().zip(fast).zip(columns.iter().cycle());
+    products
+        .map(|((exact, fast), &is_fast)| if is_fast { fast } else { exact })
+        .collect()
+}
+
 fn activate(activation: Activation, x: f64) -> f64 {
     match activation {
         Activation::Silu => x / (1.0 + (-x).exp()),
@@ -166,7 +198,8 @@ fn wanted(shape: Shape, products: &[f64], n: usize, bias: &[f32], before: &[f32]
     want
 }
 
-/// A case of `t` rows and a matrix `[N, cols]` whose parts have these types and rows.
+/// A case of `t` rows and a matrix `[N, cols]` whose parts have these types and rows; with a
+/// norm first where the variant has one and `t` is odd.
 ///
 /// # Errors
 /// The device's.
@@ -192,7 +225,17 @@ pub fn case(
     // Columns beside the products stay as they are.
     let before = seeded.values(rows * width);
     let has_before = matches!(shape, Shape::Add(_) | Shape::Store(1.., _));
-    let want = wanted(shape, &plain(&x, &values, cols), n, &biases, &before);
+    let gains = seeded.values(cols);
+    let has_norm = variant.fuses_norm() && t % 2 == 1;
+    let normed = match has_norm {
+        true => rms_norm::plain(&x, &gains, EPS),
+        false => x.clone(),
+    };
+    let products = match variant.is_fast() {
+        true => fast_products(parts, &normed, &values, cols),
+        false => plain(&normed, &values, cols),
+    };
+    let want = wanted(shape, &products, n, &biases, &before);
     let mut step = StepWords::default();
     let sequence = StepSequence {
         rows: t,
@@ -208,6 +251,7 @@ pub fn case(
     let step = gpu.storage_of("step", step.words());
     let x = gpu.storage_of("x", &strided(&x, cols));
     let biases = gpu.storage_of("bias", &biases);
+    let gains = gpu.storage_of("gains", &strided(&gains, cols));
     let scratch = gpu.storage("scratch", scratch_bytes(t, cols));
     let products = gpu.storage("products", 4 * (t * row_stride(n)) as u64);
     let description = format!("{shape:?}, [{t}, {cols}] by {parts:?}, seed {seed}");
@@ -226,6 +270,10 @@ pub fn case(
                 step: &step,
                 x: &x,
                 matrix: &matrix,
+                norm: has_norm.then_some(Norm {
+                    weight: &gains,
+                    eps: EPS,
+                }),
                 rows: match shape {
                     Shape::Logits(..) => Rows::Logits,
                     _ => Rows::All,

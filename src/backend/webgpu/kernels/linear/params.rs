@@ -17,6 +17,8 @@ pub(super) struct Params {
     pub(super) first_row: u32,
     pub(super) scale: f32,
     pub(super) cap: f32,
+    pub(super) width: f32,
+    pub(super) eps: f32,
 }
 
 impl Params {
@@ -46,6 +48,8 @@ impl Params {
             first_row: word(first_row),
             scale,
             cap,
+            width: cols as f32,
+            eps: op.norm.map_or(0.0, |norm| norm.eps),
         }
     }
 }

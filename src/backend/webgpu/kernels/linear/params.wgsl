@@ -10,6 +10,8 @@ struct Params {
     first_row: u32, // first row of the piece in the matrix: bias
     scale: f32, // factor on what is added, or on logits
     cap: f32, // of logits; 0: none
+    width: f32, // K, of which the mean square is taken
+    eps: f32, // added to the mean square
 }
 
 // The four rows of an invocation. Where fewer are left, some come twice and are not finished.
