@@ -213,7 +213,10 @@ impl Backend for WebGpuBackend {
 
     fn create_vector(&mut self, values: &[f32]) -> Result<VectorId, BackendError> {
         let id = self.ledger.create_vector(values)?;
-        self.vectors.push(self.gpu.storage_of("vector", values));
+        // Kernels read whole blocks of it.
+        let mut padded = values.to_vec();
+        padded.resize(row_stride(values.len()), 0.0);
+        self.vectors.push(self.gpu.storage_of("vector", &padded));
         Ok(id)
     }
 
@@ -300,11 +303,11 @@ impl Backend for WebGpuBackend {
     fn norm_qkv(&mut self, x: Slot, op: &NormQkv, out: Slot) -> Result<(), BackendError> {
         self.ledger.check_norm_qkv(x, op, out)?;
         self.record(|recorder, parts, _| {
-            let normed = parts.normed(recorder, op.norm.as_ref(), x);
             let bias = op.bias.map(|bias| &parts.vectors[bias.0]);
             let store = linear::Epilogue::Store { column: 0, bias };
             let y = (parts.arena.slot(out), parts.arena.width(out));
-            parts.linear(recorder, (normed, op.qkv), linear::Rows::All, store, y)
+            let input = (op.norm.as_ref(), x, op.qkv);
+            parts.linear_normed(recorder, input, linear::Rows::All, store, y)
         })
     }
 
@@ -345,13 +348,13 @@ impl Backend for WebGpuBackend {
     ) -> Result<(), BackendError> {
         self.ledger.check_norm_gate_up_act(x, op, out)?;
         self.record(|recorder, parts, _| {
-            let normed = parts.normed(recorder, op.norm.as_ref(), x);
             let gate = linear::Epilogue::Gate {
                 activation: op.activation,
                 products: &parts.arena.gate_up,
             };
             let y = (parts.arena.slot(out), parts.arena.width(out));
-            parts.linear(recorder, (normed, op.gate_up), linear::Rows::All, gate, y)
+            let input = (op.norm.as_ref(), x, op.gate_up);
+            parts.linear_normed(recorder, input, linear::Rows::All, gate, y)
         })
     }
 
@@ -373,13 +376,13 @@ impl Backend for WebGpuBackend {
             return Ok(());
         }
         self.record(|recorder, parts, _| {
-            let normed = parts.normed(recorder, Some(&op.norm), x);
             let logits = linear::Epilogue::Logits {
                 scale: op.scale,
                 soft_cap: op.soft_cap,
             };
             let y = (parts.arena.slot(out), parts.arena.width(out));
-            parts.linear(recorder, (normed, op.head), linear::Rows::Logits, logits, y)
+            let input = (Some(&op.norm), x, op.head);
+            parts.linear_normed(recorder, input, linear::Rows::Logits, logits, y)
         })
     }
 

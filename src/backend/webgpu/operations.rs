@@ -76,24 +76,49 @@ impl Parts<'_> {
         &self.arena.normed
     }
 
-    pub(super) fn linear(
+    /// Products of a slot's rows, normalized if there is a norm.
+    pub(super) fn linear_normed(
         &self,
         recorder: &mut Recorder<'_>,
-        (x, matrix): (&wgpu::Buffer, MatrixId),
+        (norm, x, matrix): (Option<&Norm>, Slot, MatrixId),
         rows: linear::Rows,
         epilogue: linear::Epilogue<'_>,
-        (y, y_width): (&wgpu::Buffer, usize),
+        y: (&wgpu::Buffer, usize),
     ) -> Result<(), GpuError> {
-        let variant = match rows {
+        if self.variant(rows).fuses_norm() {
+            let input = (self.arena.slot(x), matrix, norm);
+            return self.linear(recorder, input, rows, epilogue, y);
+        }
+        let normed = self.normed(recorder, norm, x);
+        self.linear(recorder, (normed, matrix, None), rows, epilogue, y)
+    }
+
+    fn variant(&self, rows: linear::Rows) -> linear::Variant {
+        match rows {
             linear::Rows::Logits if self.outputs == Outputs::LastRow => {
                 self.plan.linear(RowClass::One)
             }
             _ => self.plan.linear(self.class),
-        };
+        }
+    }
+
+    fn linear(
+        &self,
+        recorder: &mut Recorder<'_>,
+        (x, matrix, norm): (&wgpu::Buffer, MatrixId, Option<&Norm>),
+        rows: linear::Rows,
+        epilogue: linear::Epilogue<'_>,
+        (y, y_width): (&wgpu::Buffer, usize),
+    ) -> Result<(), GpuError> {
+        let variant = self.variant(rows);
         let op = linear::Linear {
             step: self.step,
             x,
             matrix: &self.matrices[matrix.0],
+            norm: norm.map(|norm| linear::Norm {
+                weight: &self.vectors[norm.weight.0],
+                eps: norm.eps,
+            }),
             rows,
             epilogue,
             y,
@@ -112,7 +137,7 @@ impl Parts<'_> {
         (post_norm, scale): (Option<Norm>, f32),
     ) -> Result<(), GpuError> {
         let bias = bias.map(|bias| &self.vectors[bias.0]);
-        let input = (self.arena.slot(x), matrix);
+        let input = (self.arena.slot(x), matrix, None);
         let width = self.arena.width(residual);
         let residual = self.arena.slot(residual);
         let Some(norm) = post_norm else {

@@ -28,27 +28,33 @@ impl Plan {
             PlanKind::Hardware
         });
         match kind {
-            PlanKind::Software => Self::software(options),
+            PlanKind::Software => Self::software(capabilities, options),
             PlanKind::Hardware => Self::hardware(capabilities, options, layout),
         }
     }
 
-    fn software(_options: &WebGpuOptions) -> Self {
+    fn software(capabilities: &Capabilities, options: &WebGpuOptions) -> Self {
+        let [one, many] = match (options.fast, quads(capabilities)) {
+            (false, false) => [linear::Variant::Rows, linear::Variant::Tiles],
+            (false, true) => [linear::Variant::RowsQuads, linear::Variant::TilesQuads],
+            (true, false) => [linear::Variant::FastRows, linear::Variant::FastTiles],
+            (true, true) => [
+                linear::Variant::FastRowsQuads,
+                linear::Variant::FastTilesQuads,
+            ],
+        };
         Self {
             norm: rms_norm::Variant::Serial,
             rope: qk_rope_append::Variant::Serial,
             sample: sample::Variant::Serial,
-            linear: [
-                linear::Variant::Rows,
-                linear::Variant::Tiles,
-                linear::Variant::Tiles,
-            ],
+            linear: [one, many, many],
             attention: [attention::Variant::Serial { splits: 8 }; 3],
         }
     }
 
     fn hardware(capabilities: &Capabilities, options: &WebGpuOptions, layout: &KvLayout) -> Self {
-        let software = Self::software(options);
+        let software = Self::software(capabilities, options);
+        let subgroups = quads(capabilities);
         let attention = attention::Variant::available(capabilities, layout);
         // Every list ends with what asks most of the device.
         let last_of = |wanted: fn(&attention::Variant) -> bool| {
@@ -62,7 +68,28 @@ impl Plan {
             rope: last(&qk_rope_append::Variant::available(capabilities, layout)),
             sample: last(&sample::Variant::available(capabilities)),
             attention: [decode, decode, prefill],
-            ..software
+            linear: match (options.fast && capabilities.packed_dot, subgroups) {
+                (false, false) => [
+                    linear::Variant::Tree,
+                    linear::Variant::TreeBy4,
+                    linear::Variant::Gemm,
+                ],
+                (false, true) => [
+                    linear::Variant::Subgroup,
+                    linear::Variant::SubgroupBy4,
+                    linear::Variant::Gemm,
+                ],
+                (true, false) => [
+                    linear::Variant::FastTree,
+                    linear::Variant::FastTreeBy4,
+                    linear::Variant::FastTiles,
+                ],
+                (true, true) => [
+                    linear::Variant::FastSubgroup,
+                    linear::Variant::FastSubgroupBy4,
+                    linear::Variant::FastTilesQuads,
+                ],
+            },
         }
     }
 
@@ -86,6 +113,11 @@ impl Plan {
             .map(|variant| variant.scratch_bytes(layout, num_heads, rows));
         [0, 1].map(|i| each.iter().map(|bytes| bytes[i]).max().unwrap_or(0))
     }
+}
+
+/// Whether four lanes of a subgroup can share what they load.
+fn quads(capabilities: &Capabilities) -> bool {
+    capabilities.subgroups.is_some_and(|[least, _]| least >= 4)
 }
 
 /// The last of a list that is never empty.

@@ -308,19 +308,6 @@ pub fn draw(recorder: &mut Recorder<'_>, variant: Variant, op: &Sample<'_>, is_a
     let gather = shader(op, variant, Over::Vocab, "sample_gather", &parts);
     let z = Bind::Read(if is_adjusted { op.adjusted } else { op.logits });
     let slices = variant.slices(op.vocab);
-<<<<<<< HEAD
-    let choose = joining(variant, 1);
-    let choose = choose
-        .iter()
-        .map(|part| part.shader(op, slices, "sample_choose", &parts));
-    let choose: Vec<_> = choose.collect();
-    let (pick, list) = (Bind::Read(op.pick), Bind::Write(op.list));
-    let count = Bind::Write(op.count);
-    let gather_binds = [params, state, z, pick, list, count];
-    let (pick, list) = (Bind::Write(op.pick), Bind::Read(op.list));
-    let choose_binds = [state, list, pick, count, Bind::Write(op.ring)];
-=======
->>>>>>> sampler
     // The second round is for a draw that falls into another bin than the cut; it is rare.
     for round in 0..2 {
         let params = source(is_adjusted, round);
