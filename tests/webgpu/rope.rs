@@ -32,11 +32,11 @@ fn check_all(gpu: &Gpu, shape: &AppendCase) {
 }
 
 fn check_judged(gpu: &Gpu, shape: &AppendCase, judgements: &[Judged]) {
+    let mut pipelines = Pipelines::default();
     for format in KvFormat::ALL {
         let mut shape = shape.clone();
         shape.layout.format = format;
         for variant in Variant::available(gpu.capabilities(), &shape.layout) {
-            let mut pipelines = Pipelines::default();
             for &judged in judgements {
                 let case = case(gpu, variant, (&shape, judged), 11);
                 check_with(gpu, &mut pipelines, &case);
@@ -116,5 +116,17 @@ fn appending_changes_no_other_position() {
         shape.window = Some(9);
         shape.sequences = vec![[8, 1003], [3, 15]];
         check_judged(&gpu, &shape, &[Judged::Earlier]);
+    }
+}
+
+#[test]
+fn attention_finds_what_was_appended() {
+    let gpu = open(ALL[0]);
+    for heads in [[1, 1, 6], [3, 1, 10], [4, 2, 33], [3, 1, 64]] {
+        let mut shape = shape(heads, 5);
+        shape.sequences = vec![[8, 0], [1, 0], [13, 0]];
+        shape.rope = Some((RopeKind::Halves, 3));
+        shape.norms = [true, true];
+        check_judged(&gpu, &shape, &[Judged::Attended]);
     }
 }

@@ -103,6 +103,7 @@ fn attention_decode(
         largest_low = max(largest_low, workgroup_max(lane, scores_low));
         let keep_low = exp(before_low - largest_low);
         var keep_high = vec4<f32>();
+        // Readers of the last tile are done: workgroup_max begins with a barrier.
         rows[lane] = row;
         weights_low[lane] = exp(scores_low - largest_low);
         if GROUP > 4u {
@@ -148,8 +149,6 @@ fn attention_decode(
                 }
             }
         }
-        // The tile's rows and weights are overwritten next.
-        workgroupBarrier();
     }
     if part < LANE_PARTS {
         let heads = GROUP - first_in_group;

@@ -5,7 +5,10 @@ use crate::backend::ops::Cache;
 
 use super::super::check::{Case, Seeded, strided};
 use super::super::kv::{KvFormat, KvLayout};
+use super::super::recorder::Recorder;
 use super::super::{Gpu, GpuError};
+use super::attention::{self, Attention, Scratch, attention};
+use super::attention_case;
 use super::cached::Cached;
 use super::kv_read::{KvRead, kv_read};
 use super::qk_rope_append::{HeadNorm, QkRopeAppend, Rotation, Variant, qk_rope_append};
@@ -13,6 +16,9 @@ use super::rope_table::{RopeTable, rope_table, table_bytes};
 
 const EPS: f32 = 1e-5;
 const MAGNITUDE: f32 = 1.25;
+
+/// How [`Judged::Attended`] attends.
+const ATTENTION: attention::Variant = attention::Variant::Serial { splits: 1 };
 
 /// Shape of a case.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,8 +46,10 @@ pub enum Judged {
     Qkv,
     /// Keys and values in the cache.
     Cache,
-    /// Those of as many rows before, which have to stay. Every sequence has them, and a window
-    /// reaches back to them.
+    /// What attention makes of both, where every sequence starts at position 0.
+    Attended,
+    /// Keys and values of as many rows before, which have to stay. Every sequence has them, and
+    /// a window reaches back to them.
     Earlier,
 }
 
@@ -128,6 +136,7 @@ impl AppendCase {
         match judged {
             Judged::Qkv => changed.to_vec(),
             Judged::Cache => self.stored(changed),
+            Judged::Attended => self.attended(changed, cached),
             Judged::Earlier => self.earlier(cached),
         }
     }
@@ -143,6 +152,28 @@ impl AppendCase {
             }
         }
         values
+    }
+
+    fn attended(&self, changed: &[f32], cached: &Cached) -> Vec<f32> {
+        let (head_dim, kv_heads) = (self.layout.head_dim, self.layout.num_kv_heads);
+        let stored = self.stored(changed);
+        let mut out = Vec::new();
+        for (t, &[_, position]) in cached.rows.iter().enumerate() {
+            let row = &changed[t * self.qkv_len()..][..self.num_heads * head_dim];
+            for (head, query) in row.chunks(head_dim).enumerate() {
+                let kv_head = head / (self.num_heads / kv_heads);
+                let rows = |kind: usize| -> Vec<&[f32]> {
+                    let row = |at| (at * 2 + kind) * kv_heads + kv_head;
+                    (t - position..=t)
+                        .map(|at| &stored[row(at) * head_dim..][..head_dim])
+                        .collect()
+                };
+                let head = attention_case::plain(query, &rows(0), &rows(1), (1.0, None));
+                #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is meant")]
+                out.extend(head.iter().map(|&value| value as f32));
+            }
+        }
+        out
     }
 
     fn stored(&self, changed: &[f32]) -> Vec<f32> {
@@ -201,19 +232,7 @@ pub fn case(
                 rope_table(recorder, &table);
             }
             qk_rope_append(recorder, variant, &op);
-            if judged != Judged::Qkv {
-                let op = KvRead {
-                    step: match judged {
-                        Judged::Earlier => &buffers.earlier,
-                        _ => op.step,
-                    },
-                    cache: op.cache,
-                    layout: op.layout,
-                    kind: op.kind,
-                    out: output,
-                };
-                kv_read(recorder, &op);
-            }
+            buffers.look(recorder, (&shape, judged), output);
             Ok::<(), GpuError>(())
         }),
     }
@@ -241,13 +260,18 @@ struct Buffers {
     gains: [wgpu::Buffer; 2],
     frequencies: wgpu::Buffer,
     rotations: wgpu::Buffer,
+    parts: wgpu::Buffer,
+    stats: wgpu::Buffer,
 }
 
 impl Buffers {
     fn new(gpu: &Gpu, shape: &AppendCase, cached: &Cached, inputs: &Inputs) -> Self {
         let rows = cached.rows.len();
         let table = table_bytes(rows, inputs.frequencies.len());
+        let [parts, stats] = ATTENTION.scratch_bytes(&shape.layout, shape.num_heads, rows);
         Self {
+            parts: gpu.storage("parts", parts),
+            stats: gpu.storage("stats", stats),
             step: gpu.storage_of("step", cached.step.words()),
             earlier: gpu.storage_of("step", cached.earlier.words()),
             cache: cached.buffer(gpu),
@@ -259,6 +283,47 @@ impl Buffers {
             frequencies: gpu.storage_of("frequencies", &inputs.frequencies),
             rotations: gpu.storage("rotations", table),
         }
+    }
+
+    /// Records what brings the result to `output`, where it is not there already.
+    fn look(
+        &self,
+        recorder: &mut Recorder<'_>,
+        (shape, judged): (&AppendCase, Judged),
+        output: &wgpu::Buffer,
+    ) {
+        let step = match judged {
+            Judged::Qkv => return,
+            Judged::Earlier => &self.earlier,
+            Judged::Cache | Judged::Attended => &self.step,
+        };
+        if judged != Judged::Attended {
+            let op = KvRead {
+                step,
+                cache: &self.cache,
+                layout: shape.layout,
+                kind: shape.kind,
+                out: output,
+            };
+            return kv_read(recorder, &op);
+        }
+        let op = Attention {
+            step,
+            cache: &self.cache,
+            layout: shape.layout,
+            kind: shape.kind,
+            num_heads: shape.num_heads,
+            qkv: &self.qkv,
+            out: output,
+            scratch: Scratch {
+                parts: &self.parts,
+                stats: &self.stats,
+            },
+            scale: 1.0,
+            window: shape.window,
+            soft_cap: None,
+        };
+        attention(recorder, ATTENTION, &op);
     }
 
     fn op<'a>(
