@@ -8,7 +8,7 @@
 // Limits    -
 // Numerics  exact
 // Twin      backend/sampling/draw.rs
-// Params    kernels/sample.rs::Round
+// Params    kernels/sample.rs::draw
 // Needs     WG_SIZE, VOCAB, BINS, SHORT_LIST; LEAST_LIST, MOST_LIST (other lists are another
 //           dispatch's); common/sample.wgsl, common/sample_pick.wgsl, common/sample_walk.wgsl,
 //           common/sample_group_*.wgsl, common/sample_halving.wgsl, common/sample_first_*.wgsl

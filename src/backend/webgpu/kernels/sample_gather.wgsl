@@ -5,7 +5,7 @@
 // Limits    -
 // Numerics  as sample_hist.wgsl; the list's order is left open
 // Twin      backend/sampling/draw.rs
-// Params    kernels/sample.rs::Source
+// Params    kernels/sample.rs::source
 // Needs     WG_SIZE, GROUPS, VOCAB, BINS; common/sample.wgsl, common/sample_pick.wgsl
 // Source    own
 struct Source {
