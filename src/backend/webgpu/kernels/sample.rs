@@ -122,6 +122,7 @@ enum Over {
 #[derive(Clone, Copy)]
 struct Joining {
     variant: Variant,
+    lanes: u32,
     /// Lists that it takes.
     lengths: [u32; 2],
 }
@@ -129,16 +130,28 @@ struct Joining {
 /// Lists up to this length are one invocation's, where it would not wait for others.
 const LONELY_LIST: u32 = 512;
 
+/// Lanes for the longer ones there: as few as keep the loops short enough, because `SwiftShader`
+/// takes a millisecond to begin a workgroup of 256 lanes that has barriers, even an idle one.
+fn few_lanes(vocab: u32) -> u32 {
+    // 8 entries a round, at most 110 passes over the list.
+    vocab.div_ceil(4096).next_power_of_two().clamp(16, 256)
+}
+
 /// Long lists need many lanes on any device, the more so where loops are cut off (llvmpipe: at
 /// 65,535 rounds).
-fn joining(variant: Variant, least: u32) -> Vec<Joining> {
-    let part = |variant, lengths| Joining { variant, lengths };
+fn joining(variant: Variant, vocab: u32, least: u32) -> Vec<Joining> {
+    let part = |variant, lanes, lengths| Joining {
+        variant,
+        lanes,
+        lengths,
+    };
+    let lanes = variant.joining_lanes();
     match variant {
         Variant::Serial => vec![
-            part(Variant::Serial, [least, LONELY_LIST]),
-            part(Variant::Tree, [LONELY_LIST + 1, u32::MAX]),
+            part(Variant::Serial, lanes, [least, LONELY_LIST]),
+            part(Variant::Tree, few_lanes(vocab), [LONELY_LIST + 1, u32::MAX]),
         ],
-        Variant::Tree => vec![part(Variant::Tree, [least, u32::MAX])],
+        Variant::Tree => vec![part(Variant::Tree, lanes, [least, u32::MAX])],
     }
 }
 
@@ -152,9 +165,12 @@ impl Joining {
     ) -> Shader {
         let parts = [&[PICK, group_part(self.variant)], parts].concat();
         let mut shader = shader(op, self.variant, Over::One, name, &parts);
-        shader.constants.retain(|(name, _)| *name != "SLICES");
+        shader
+            .constants
+            .retain(|(name, _)| !["SLICES", "WG_SIZE"].contains(name));
         let [least, most] = self.lengths;
         for (name, value) in [
+            ("WG_SIZE", self.lanes),
             ("SLICES", slices),
             ("LEAST_LIST", least),
             ("MOST_LIST", most),
@@ -329,8 +345,8 @@ pub fn draw(recorder: &mut Recorder<'_>, variant: Variant, op: &Sample<'_>, is_a
             Bind::Write(op.pick),
             Bind::Write(op.ring),
         ];
-        for part in joining(variant, 1) {
-            let first = first_part(part.variant);
+        for part in joining(variant, op.vocab, 1) {
+            let first = first_part(variant);
             let parts = [WALK, HALVING, first, include_str!("sample_choose.wgsl")];
             let choose = part.shader(op, slices, "sample_choose", &parts);
             record(recorder, op, variant, Over::One, &choose, &binds);
@@ -355,7 +371,7 @@ pub fn logprobs(recorder: &mut Recorder<'_>, variant: Variant, op: &Sample<'_>) 
     let ring = Bind::Write(op.ring);
     let binds = [state, logits, sums, list, pick, Bind::Read(op.count), ring];
     let parts = [include_str!("sample_logprobs.wgsl")];
-    for part in joining(variant, 0) {
+    for part in joining(variant, op.vocab, 0) {
         let slices = variant.slices(op.vocab);
         let end = part.shader(op, slices, "sample_logprobs", &parts);
         record(recorder, op, variant, Over::One, &end, &binds);

@@ -5,7 +5,7 @@
 // Limits    -
 // Numerics  as sample_hist.wgsl; the list's order is left open
 // Twin      backend/sampling/draw.rs
-// Params    kernels/sample.rs::Source
+// Params    kernels/sample.rs::source
 // Needs     WG_SIZE, GROUPS, VOCAB, BINS; common/sample.wgsl, common/sample_pick.wgsl
 // Source    own
 struct Source {
@@ -28,9 +28,13 @@ fn sample_gather(@builtin(global_invocation_id) invocation: vec3<u32>) {
     let first = select(0u, sampler_state[ROW], source.is_row == 1u);
     let inverse_t = bitcast<f32>(sampler_state[INVERSE_T]);
     let largest = bitcast<f32>(bits_of(pick[LARGEST]));
-    let floor_key = pick[FLOOR_KEY];
     let first_bin = pick[FIRST_BIN];
     let last_bin = pick[LAST_BIN];
+    // Most logits are turned away by one comparison: a bin below the last, and more than what
+    // the subtraction rounds.
+    let reach = f32(last_bin + 2u) * (MAX_DEPTH / f32(BINS)) / inverse_t;
+    let least = largest - reach - abs(largest) * 1e-6;
+    let floor_key = max(pick[FLOOR_KEY], key_of(bitcast<u32>(least)));
     for (var i = invocation.x; i < VOCAB; i += WG_SIZE * GROUPS) {
         let key = key_of(z[first + i]);
         if key >= floor_key {

@@ -6,7 +6,7 @@
 // Limits    -
 // Numerics  exact
 // Twin      backend/sampling.rs::arg_max
-// Params    kernels/sample.rs::Source
+// Params    kernels/sample.rs::source
 // Needs     WG_SIZE, SLICES; common/sample.wgsl, common/sample_pick.wgsl,
 //           common/sample_group_*.wgsl
 // Source    two_sum: Knuth, TAOCP 2, 4.2.2

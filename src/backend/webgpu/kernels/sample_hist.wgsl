@@ -6,7 +6,7 @@
 // Limits    V <= 2^19
 // Numerics  exact sums of weights that are exp to 2 ulp
 // Twin      backend/sampling/draw.rs
-// Params    kernels/sample.rs::Source
+// Params    kernels/sample.rs::source
 // Needs     WG_SIZE, GROUPS, VOCAB, BINS; common/sample.wgsl, common/sample_pick.wgsl,
 //           common/sample_group_*.wgsl, common/sample_bins_*.wgsl
 // Source    own

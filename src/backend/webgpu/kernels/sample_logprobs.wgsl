@@ -17,15 +17,27 @@
 @group(0) @binding(5) var<storage, read> count: array<u32>;
 @group(0) @binding(6) var<storage, read_write> ring: array<u32>;
 
-// The likeliest after a key and an id.
+// The likelier of two, but one that comes after the last.
+fn later(next: vec2<u32>, i: u32, listed: u32, last: vec2<u32>) -> vec2<u32> {
+    let entry = list[min(i, listed - 1u)].xy;
+    let is_after = entry.x < last.x || (entry.x == last.x && entry.y > last.y);
+    let is_likelier = entry.x > next.x || (entry.x == next.x && entry.y < next.y);
+    return select(next, entry, is_after && is_likelier);
+}
+
+// The likeliest after a key and an id. By eights, because llvmpipe ends an invocation's loops
+// after 65,535 rounds in all.
 fn next_top(lane: u32, listed: u32, last: vec2<u32>) -> vec2<u32> {
     var next = vec2<u32>(0u, 0xffffffffu);
-    for (var i = lane; i < listed; i += WG_SIZE) {
-        let entry = list[i].xy;
-        let is_after = entry.x < last.x || (entry.x == last.x && entry.y > last.y);
-        if is_after && (entry.x > next.x || (entry.x == next.x && entry.y < next.y)) {
-            next = entry;
-        }
+    for (var i = lane; i < listed; i += 8u * WG_SIZE) {
+        next = later(next, i, listed, last);
+        next = later(next, i + WG_SIZE, listed, last);
+        next = later(next, i + 2u * WG_SIZE, listed, last);
+        next = later(next, i + 3u * WG_SIZE, listed, last);
+        next = later(next, i + 4u * WG_SIZE, listed, last);
+        next = later(next, i + 5u * WG_SIZE, listed, last);
+        next = later(next, i + 6u * WG_SIZE, listed, last);
+        next = later(next, i + 7u * WG_SIZE, listed, last);
     }
     return group_best(lane, next);
 }

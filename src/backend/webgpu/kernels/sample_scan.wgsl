@@ -5,7 +5,7 @@
 // Limits    V >= 1
 // Numerics  exact
 // Twin      backend/sampling.rs::arg_max
-// Params    kernels/sample.rs::Source
+// Params    kernels/sample.rs::source
 // Needs     WG_SIZE, GROUPS, SLICES, VOCAB; common/sample.wgsl, common/sample_group_*.wgsl
 // Source    own
 struct Source {

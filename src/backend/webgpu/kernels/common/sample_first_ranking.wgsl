@@ -4,9 +4,17 @@
 var<workgroup> rivals: array<vec4<u32>, SHORT_LIST>;
 
 fn first_enough(lane: u32, listed: u32, stage: u32, goal: vec2<u32>) -> vec2<u32> {
-    if listed > SHORT_LIST {
-        return halving(lane, listed, stage, goal);
+    var found = vec2<u32>();
+    if listed <= SHORT_LIST {
+        found = ranked(lane, listed, stage, goal);
     }
+    if found.x == 0u {
+        found = halving(lane, listed, stage, goal);
+    }
+    return found;
+}
+
+fn ranked(lane: u32, listed: u32, stage: u32, goal: vec2<u32>) -> vec2<u32> {
     workgroupBarrier();
     for (var i = lane; i < listed; i += WG_SIZE) {
         rivals[i] = list[i];
@@ -28,9 +36,5 @@ fn first_enough(lane: u32, listed: u32, stage: u32, goal: vec2<u32>) -> vec2<u32
             found = entry.xy;
         }
     }
-    found = group_best(lane, found);
-    if found.x == 0u {
-        return halving(lane, listed, stage, goal);
-    }
-    return found;
+    return group_best(lane, found);
 }
