@@ -2,10 +2,10 @@
 
 use pollster::block_on;
 use tokenbrook::backend::ops::Activation;
-use tokenbrook::backend::webgpu::check;
-use tokenbrook::backend::webgpu::kernels::linear::{Shape, Variant, case, shaders};
+use tokenbrook::backend::webgpu::check::{self, Case};
+use tokenbrook::backend::webgpu::kernels::linear::{Shape, Variant, case, case_in, shaders};
 use tokenbrook::backend::webgpu::kernels::{embed, gate};
-use tokenbrook::backend::webgpu::planes::PlaneFormat;
+use tokenbrook::backend::webgpu::planes::{Allocations, PlaneFormat};
 use tokenbrook::backend::webgpu::{DeviceOptions, Dialect, Gpu, Pipelines};
 use tokenbrook::gguf::GgmlType;
 
@@ -36,8 +36,12 @@ impl Checks {
         parts: &[(GgmlType, usize)],
         size: [usize; 2],
     ) {
-        let case = case(&self.gpu, variant, shape, parts, size, 5).expect("the device works");
-        let outcome = block_on(check::run(&self.gpu, &mut self.pipelines, &case));
+        let case = case(&self.gpu, variant, shape, parts, size, 5);
+        self.check(&case.expect("the device works"));
+    }
+
+    fn check(&mut self, case: &Case) {
+        let outcome = block_on(check::run(&self.gpu, &mut self.pipelines, case));
         let outcome = outcome.expect("the device works");
         let fault = outcome.fault.unwrap_or_default();
         assert!(
@@ -109,6 +113,26 @@ fn products_match_their_twin_at_the_sizes_of_a_model() {
             checks.run(variant, shape, &[(Q4_1, 1536), (Q4_1, 1536)], [t, 576]);
             checks.run(variant, Shape::Logits(1, false), &[(Q8_0, 4999)], [t, 576]);
             checks.run(variant, Shape::Store(0, false), &[(Q4_K, 130)], [t, 8192]);
+        }
+    }
+}
+
+#[test]
+fn matrices_beyond_the_largest_binding_are_multiplied_piece_by_piece() {
+    use GgmlType::{Q4_1, Q8_0};
+    let mut checks = Checks::new(DeviceOptions::default());
+    // Codes of 96 columns take 48 bytes a row of Q4_1 and 96 of Q8_0: a piece has 21 or 10.
+    let small = || Allocations::with_most_bytes(1023);
+    for variant in [Variant::Rows, Variant::Tiles, Variant::Tree, Variant::Gemm] {
+        for (shape, parts) in [
+            (Shape::Store(2, true), [(Q4_1, 50), (Q8_0, 23)]),
+            (Shape::Add(true), [(Q8_0, 11), (Q4_1, 43)]),
+            (Shape::Gate(Activation::Silu), [(Q4_1, 30), (Q4_1, 30)]),
+            (Shape::Logits(2, true), [(Q8_0, 31), (Q8_0, 9)]),
+        ] {
+            let memory = (&checks.gpu, small());
+            let case = case_in(memory, variant, shape, &parts, [3, 96], 8);
+            checks.check(&case.expect("the device works"));
         }
     }
 }

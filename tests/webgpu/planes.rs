@@ -94,6 +94,26 @@ fn neighbours_of_one_format_become_one_piece() {
 }
 
 #[test]
+fn a_part_beyond_the_largest_binding_is_split_by_rows() {
+    let gpu = open(DeviceOptions::default());
+    let mut allocations = Allocations::with_most_bytes(320);
+    let mut matrix = Matrix::new(64, &[4, 25]);
+    for (part, rows) in [(0, 4), (1, 25)] {
+        let blocks = random_blocks(GgmlType::Q4_0, rows * 64, &mut Seeded::new(1));
+        matrix
+            .write(&gpu, &mut allocations, part, (GgmlType::Q4_0, 0, &blocks))
+            .expect("rows of the part");
+    }
+    let pieces: Vec<_> = matrix
+        .pieces()
+        .iter()
+        .map(|p| (p.first_row, p.rows))
+        .collect();
+    // 32 bytes of codes a row.
+    assert_eq!(pieces, [(0, 4), (4, 10), (14, 10), (24, 5)]);
+}
+
+#[test]
 fn matrix_rejects_rows_that_are_not_next_or_of_another_type() {
     let gpu = open(DeviceOptions::default());
     let mut allocations = Allocations::default();

@@ -5,7 +5,7 @@ mod params;
 mod shaders;
 mod variant;
 
-pub use case::{Shape, case, plain, random_blocks, weights};
+pub use case::{Shape, case, case_in, plain, random_blocks, weights};
 pub(super) use shaders::activation_part;
 pub use variant::Variant;
 

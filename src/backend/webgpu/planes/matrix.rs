@@ -59,6 +59,8 @@ type Scope = Pin<Box<dyn Future<Output = Option<wgpu::Error>>>>;
 /// Allocations whose outcome the device has not told yet.
 #[derive(Default)]
 pub struct Allocations {
+    /// Largest buffer, where it is to be less than the device allows.
+    most_bytes: Option<u64>,
     pending: Vec<(String, u64, Scope)>,
 }
 
@@ -69,12 +71,30 @@ impl std::fmt::Debug for Allocations {
 }
 
 impl Allocations {
+    /// As on a device that binds no buffer larger than this.
+    #[must_use]
+    pub fn with_most_bytes(most_bytes: u64) -> Self {
+        Self {
+            most_bytes: Some(most_bytes),
+            pending: Vec::new(),
+        }
+    }
+
+    /// Largest buffer that a kernel can bind.
+    fn largest(&self, gpu: &Gpu) -> u64 {
+        let capabilities = gpu.capabilities();
+        let most = capabilities
+            .max_binding_bytes
+            .min(capabilities.max_buffer_bytes);
+        most.min(self.most_bytes.unwrap_or(u64::MAX))
+    }
+
     /// A storage buffer, zeroed; whether there was memory for it is known to [`Self::settle`].
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`] where the device's limits already exclude it.
     pub fn storage(&mut self, gpu: &Gpu, what: &str, bytes: u64) -> Result<wgpu::Buffer, GpuError> {
-        let most = largest(gpu);
+        let most = self.largest(gpu);
         if bytes > most {
             return Err(GpuError::OutOfMemory {
                 what: what.to_owned(),
@@ -94,26 +114,19 @@ impl Allocations {
     /// # Errors
     /// [`GpuError::OutOfMemory`] for the first that failed.
     pub async fn settle(&mut self, gpu: &Gpu) -> Result<(), GpuError> {
+        let max_buffer_bytes = self.largest(gpu);
         let mut failed = None;
         for (what, bytes, scope) in self.pending.drain(..) {
             if scope.await.is_some() && failed.is_none() {
                 failed = Some(GpuError::OutOfMemory {
                     what,
                     bytes,
-                    max_buffer_bytes: largest(gpu),
+                    max_buffer_bytes,
                 });
             }
         }
         failed.map_or(Ok(()), Err)
     }
-}
-
-/// Largest buffer that a kernel can bind.
-fn largest(gpu: &Gpu) -> u64 {
-    let capabilities = gpu.capabilities();
-    capabilities
-        .max_binding_bytes
-        .min(capabilities.max_buffer_bytes)
 }
 
 impl Matrix {
@@ -227,7 +240,7 @@ impl Matrix {
         format: PlaneFormat,
     ) -> Result<(), GpuError> {
         let [first, count] = [self.parts[part].first_row, self.parts[part].rows];
-        let most = self.most_rows(gpu, format);
+        let most = self.most_rows(gpu, allocations, format);
         for start in (0..count).step_by(most) {
             let rows = most.min(count - start);
             let piece = self.piece(gpu, allocations, format, [first + start, rows])?;
@@ -241,11 +254,11 @@ impl Matrix {
     }
 
     /// Rows whose largest plane can be bound.
-    fn most_rows(&self, gpu: &Gpu, format: PlaneFormat) -> usize {
+    fn most_rows(&self, gpu: &Gpu, allocations: &Allocations, format: PlaneFormat) -> usize {
         let words = format.row_words(self.cols.div_ceil(32));
         let widest = words.into_iter().max().unwrap_or(0).max(1);
         // Indices of words are 32 bits wide in the shaders.
-        let bytes = largest(gpu).min(u64::from(u32::MAX));
+        let bytes = allocations.largest(gpu).min(u64::from(u32::MAX));
         usize::try_from(bytes / (4 * widest as u64))
             .unwrap_or(usize::MAX)
             .max(1)
@@ -309,7 +322,7 @@ impl Matrix {
         let mut joined = Vec::with_capacity(self.pieces.len());
         let mut rest = self.pieces.as_slice();
         while let [first, ..] = rest {
-            let most = self.most_rows(gpu, first.format);
+            let most = self.most_rows(gpu, allocations, first.format);
             let (mut count, mut rows) = (0, 0);
             while let Some(piece) = rest.get(count)
                 && piece.format == first.format

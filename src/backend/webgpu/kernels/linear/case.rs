@@ -211,8 +211,23 @@ pub fn case(
     [t, cols]: [usize; 2],
     seed: u64,
 ) -> Result<Case, GpuError> {
+    let whole = (gpu, Allocations::default());
+    case_in(whole, variant, shape, parts, [t, cols], seed)
+}
+
+/// [`case`] in memory of one's own: one with less room in a buffer makes more pieces.
+///
+/// # Errors
+/// The device's.
+pub fn case_in(
+    (gpu, mut allocations): (&Gpu, Allocations),
+    variant: Variant,
+    shape: Shape,
+    parts: &[(GgmlType, usize)],
+    [t, cols]: [usize; 2],
+    seed: u64,
+) -> Result<Case, GpuError> {
     let mut seeded = Seeded::new(seed);
-    let mut allocations = Allocations::default();
     let (matrix, values) = weights(gpu, &mut allocations, parts, cols, &mut seeded)?;
     let n = matrix.rows();
     let (x, biases) = (seeded.values(t * cols), seeded.values(n));
