@@ -73,12 +73,17 @@ pub async fn run_all(
     let mut encoder = gpu
         .device
         .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+    let mut refused = Vec::with_capacity(cases.len());
     let mut at = 0;
     for (case, output) in cases.iter().zip(&outputs) {
-        let recording = record(gpu, pipelines, case, output).await?;
-        {
-            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-            recording.encode(&mut pass, &case.extents);
+        match record(gpu, pipelines, case, output).await {
+            Ok(recording) => {
+                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+                recording.encode(&mut pass, &case.extents);
+                refused.push(None);
+            }
+            Err(GpuError::Validation { why, .. }) => refused.push(Some(why)),
+            Err(error) => return Err(error),
         }
         encoder.copy_buffer_to_buffer(output, 0, &gathered, at, output.size());
         at += output.size();
@@ -94,12 +99,14 @@ pub async fn run_all(
     let bytes = gpu.read(&gathered, total).await?;
     let mut rest = &bytes[..];
     let mut outcomes = Vec::with_capacity(cases.len());
-    for (case, output) in cases.iter().zip(&outputs) {
+    for ((case, output), refused) in cases.iter().zip(&outputs).zip(refused) {
         let (mine, after) = rest.split_at(usize::try_from(output.size()).unwrap_or(0));
         rest = after;
         let words = mine.chunks_exact(4);
         let words = words.map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-        outcomes.push(judge(case, &words.collect::<Vec<_>>()));
+        let mut outcome = judge(case, &words.collect::<Vec<_>>());
+        outcome.fault = refused.or(outcome.fault);
+        outcomes.push(outcome);
     }
     Ok(outcomes)
 }

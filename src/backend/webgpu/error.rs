@@ -32,6 +32,14 @@ pub enum GpuError {
         /// The device's limit.
         max_buffer_bytes: u64,
     },
+    /// No variant of a kernel is right on this device.
+    #[error("{kernel} is wrong on this GPU ({fault}); use backend \"cpu\"")]
+    Wrong {
+        /// Kernel and variant.
+        kernel: String,
+        /// What came out.
+        fault: String,
+    },
     /// A shader or a call that the device refuses: a fault of this library.
     #[error("the GPU refuses {what}: {why}")]
     Validation {
@@ -48,7 +56,7 @@ impl GpuError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Insecure => "insecure-context",
-            Self::NoAdapter(_) | Self::Device(_) => "unsupported-environment",
+            Self::NoAdapter(_) | Self::Device(_) | Self::Wrong { .. } => "unsupported-environment",
             Self::Lost(_) => "device-lost",
             Self::OutOfMemory { .. } => "out-of-memory",
             Self::Validation { .. } => "internal",

@@ -72,7 +72,7 @@ impl Parts<'_> {
             width: self.arena.width(x),
             eps: norm.eps,
         };
-        rms_norm::rms_norm(recorder, self.plan.norm, &op);
+        rms_norm::rms_norm(recorder, self.plan.norm(), &op);
         &self.arena.normed
     }
 
@@ -162,7 +162,7 @@ impl Parts<'_> {
             eps: norm.eps,
             scale,
         };
-        norm_add::norm_add(recorder, self.plan.norm, &op);
+        norm_add::norm_add(recorder, self.plan.norm(), &op);
         Ok(())
     }
 
@@ -223,7 +223,7 @@ impl Parts<'_> {
                     width,
                     eps: norm.eps,
                 };
-                rms_norm_span::rms_norm_span(recorder, self.plan.norm, &span);
+                rms_norm_span::rms_norm_span(recorder, self.plan.norm(), &span);
             }
         }
         let head_norm = |norm: Option<Norm>| {
@@ -244,7 +244,7 @@ impl Parts<'_> {
             q_norm: head_norm(op.q_norm),
             k_norm: head_norm(op.k_norm),
         };
-        qk_rope_append::qk_rope_append(recorder, self.plan.rope, &append);
+        qk_rope_append::qk_rope_append(recorder, self.plan.rope(), &append);
     }
 
     pub(super) fn attention(

@@ -103,7 +103,7 @@ impl Prepared {
             let bytes = rope_table::table_bytes(rows, rope.frequencies.len());
             gpu.storage("rotations", bytes)
         });
-        let sampler = Sampler::new(gpu, plan.sample, shape.vocab_size);
+        let sampler = Sampler::new(gpu, plan.sample(), shape.vocab_size);
         Ok(Self {
             shape: *shape,
             plan,

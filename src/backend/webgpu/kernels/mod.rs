@@ -4,7 +4,7 @@
 //! Products are `y[M, N] = x[M, K] * w[N, K]^T`: `gemv` has one row of `x`, `gemm` several.
 
 pub mod attention;
-mod attention_case;
+pub mod attention_case;
 mod cached;
 pub mod embed;
 pub mod gate;
@@ -12,7 +12,7 @@ pub mod kv_read;
 pub mod linear;
 pub mod norm_add;
 pub mod qk_rope_append;
-mod qk_rope_append_case;
+pub mod qk_rope_append_case;
 pub mod rms_norm;
 pub mod rms_norm_span;
 pub mod rope_table;
