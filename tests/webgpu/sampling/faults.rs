@@ -122,7 +122,7 @@ fn tokens_that_the_host_has_not_seen_count_as_used() {
     let mask = [u32::MAX, u32::MAX, u32::MAX, !(1 << 2)];
     let seeds = Seeded::new(77).values(MAX_PENDING);
     for (variant, mut trial) in trials(120).take(2) {
-        let logits: Vec<f32> = Seeded::new(8).values(120).iter().map(|z| 3.0 * z).collect();
+        let mut logits: Vec<f32> = Seeded::new(8).values(120).iter().map(|z| 3.0 * z).collect();
         // Some new, some listed, some twice, one masked.
         let pending = [9, 44, 44, 3, 98, 119, 44, 0];
         let slots = [5, 63, 1, 2, 30, 31, 32, 0];
@@ -137,6 +137,10 @@ fn tokens_that_the_host_has_not_seen_count_as_used() {
             };
             let got = draw(&mut trial, &GREEDY, &step);
             assert_eq!(got.expect("finite").id, id);
+        }
+        // Penalties decide among the largest.
+        for (i, id) in [9, 44, 3, 98, 119, 0, 70, 60, 61].into_iter().enumerate() {
+            logits[id] = 5.0 - 0.1 * i as f32;
         }
         trial.write_row(0, &logits);
         for number in 0..=MAX_PENDING {
