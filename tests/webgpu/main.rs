@@ -13,3 +13,4 @@ mod norms;
 mod planes;
 mod rope;
 mod sampling;
+mod self_check;

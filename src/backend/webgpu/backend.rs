@@ -12,6 +12,7 @@ use super::planes::{Allocations, Matrix};
 use super::prepared::{Pass, Prepared, SLOT_BYTES, ring_slot};
 use super::recorder::{Pipelines, Recorder, Recording as Recorded};
 use super::sampler::{Mode, SampleStep, read_slot};
+use super::self_check::{Model, Verdict, self_check};
 use super::step::StepSequence;
 use super::{AdapterDescription, Gpu, GpuError, WebGpuOptions, row_stride};
 use crate::backend::ledger::Ledger;
@@ -40,6 +41,9 @@ pub struct WebGpuBackend {
     ledger: Ledger,
     allocations: Allocations,
     pipelines: Pipelines,
+    /// Types of the matrices, each once.
+    types: Vec<GgmlType>,
+    verdicts: Vec<Verdict>,
     matrices: Vec<Matrix>,
     vectors: Vec<wgpu::Buffer>,
     frequencies: Vec<wgpu::Buffer>,
@@ -67,7 +71,9 @@ impl WebGpuBackend {
             options,
             ledger: Ledger::without_values(),
             allocations: Allocations::default(),
-            pipelines: Pipelines::default(),
+            pipelines: Pipelines::with_fault(options.fault),
+            types: Vec::new(),
+            verdicts: Vec::new(),
             matrices: Vec::new(),
             vectors: Vec::new(),
             frequencies: Vec::new(),
@@ -88,6 +94,34 @@ impl WebGpuBackend {
     #[must_use]
     pub fn gpu(&self) -> &Gpu {
         &self.gpu
+    }
+
+    /// How the checks of the kernels went that the model needs.
+    #[must_use]
+    pub fn verdicts(&self) -> &[Verdict] {
+        &self.verdicts
+    }
+
+    /// Checks the plan; one that had to be changed gets buffers of its own sizes.
+    async fn check_kernels(&mut self) -> Result<(), GpuError> {
+        let Some(prepared) = &self.prepared else {
+            return Ok(());
+        };
+        let (mut plan, shape) = (prepared.plan.clone(), prepared.shape);
+        let model = Model {
+            types: &self.types,
+            layout: prepared.pools[0].layout(),
+            num_heads: shape.heads.num_heads,
+            has_window: shape.window_layers > 0,
+        };
+        let (gpu, pipelines) = (&self.gpu, &mut self.pipelines);
+        self.verdicts = self_check(gpu, pipelines, &mut plan, &model).await?;
+        if self.verdicts.iter().any(|verdict| verdict.fault.is_some()) {
+            let weights = (&self.matrices[..], &self.ledger.ropes[..]);
+            let prepared = Prepared::new(gpu, &self.options, &shape, weights, Some(plan))?;
+            self.prepared = Some(prepared);
+        }
+        Ok(())
     }
 
     /// Time that reading takes where there is no work to wait for: the least of a few.
@@ -208,6 +242,9 @@ impl Backend for WebGpuBackend {
         let write = (ggml_type, first_row, blocks);
         target.write(&self.gpu, &mut self.allocations, part, write)?;
         self.ledger.commit_rows(matrix, part, ggml_type, rows);
+        if !self.types.contains(&ggml_type) {
+            self.types.push(ggml_type);
+        }
         Ok(())
     }
 
@@ -230,7 +267,7 @@ impl Backend for WebGpuBackend {
     fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError> {
         self.ledger.check_prepare(shape)?;
         let ropes = &self.ledger.ropes;
-        let prepared = Prepared::new(&self.gpu, &self.options, shape, (&self.matrices, ropes))?;
+        let prepared = Prepared::new(&self.gpu, &self.options, shape, (&self.matrices, ropes), None)?;
         self.prepared = Some(prepared);
         self.ledger.prepare(shape)
     }
@@ -242,6 +279,7 @@ impl Backend for WebGpuBackend {
                 pool.settle(&self.gpu).await?;
             }
         }
+        self.check_kernels().await?;
         self.measure_reading().await?;
         Ok(())
     }

@@ -29,7 +29,7 @@ pub use buffer::row_stride;
 pub use device::{AdapterDescription, Capabilities, DeviceOptions, Gpu};
 pub use error::GpuError;
 pub use kv::KvFormat;
-pub use options::{PlanKind, WebGpuOptions};
+pub use options::{Fault, PlanKind, WebGpuOptions};
 pub use recorder::{Bind, Cost, Dispatch, Extent, Extents, Pipelines, Recorder, Recording};
 pub use self_check::Verdict;
 pub use shader::{Constant, Dialect, Needs, Shader};

@@ -13,6 +13,19 @@ pub struct WebGpuOptions {
     pub fast: bool,
     /// Which kernels; `None`: those for the kind of adapter.
     pub plan: Option<PlanKind>,
+    /// A fault to plant in a kernel, for tests that see it found.
+    pub fault: Option<Fault>,
+}
+
+/// A change of a shader's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Entry point of the shader.
+    pub kernel: &'static str,
+    /// What is replaced.
+    pub from: &'static str,
+    /// What it becomes.
+    pub to: &'static str,
 }
 
 /// Two kinds of adapters, two ways to share out the work.

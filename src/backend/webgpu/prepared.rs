@@ -79,6 +79,7 @@ impl Prepared {
         options: &WebGpuOptions,
         shape: &ModelShape,
         (matrices, ropes): (&[Matrix], &[RopeSpec]),
+        plan: Option<Plan>,
     ) -> Result<Self, GpuError> {
         let layout = KvLayout {
             format: options.kv.unwrap_or(KvFormat::F16),
@@ -86,7 +87,7 @@ impl Prepared {
             head_dim: shape.heads.head_dim,
             block_tokens: shape.block_tokens,
         };
-        let plan = Plan::new(gpu.capabilities(), options, &layout);
+        let plan = plan.unwrap_or_else(|| Plan::new(gpu.capabilities(), options, &layout));
         let pools = [
             KvPool::new(gpu, "KV cache", shape.num_layers, layout, 1)?,
             KvPool::new(gpu, "KV ring", shape.window_layers, layout, 1)?,

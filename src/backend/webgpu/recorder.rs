@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use super::shader::{Dialect, Shader};
-use super::{Gpu, GpuError};
+use super::{Fault, Gpu, GpuError};
 
 /// One extent of a grid, in workgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +100,7 @@ pub struct Dispatch {
 #[derive(Debug, Default)]
 pub struct Pipelines {
     by_text: HashMap<(String, Vec<Kind>), Pipeline>,
+    fault: Option<Fault>,
 }
 
 #[derive(Clone, Debug)]
@@ -116,6 +117,15 @@ enum Kind {
 }
 
 impl Pipelines {
+    /// None yet, and all that are made have this fault.
+    #[must_use]
+    pub fn with_fault(fault: Option<Fault>) -> Self {
+        Self {
+            fault,
+            ..Self::default()
+        }
+    }
+
     /// Pipelines made so far.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -129,7 +139,10 @@ impl Pipelines {
     }
 
     fn get(&mut self, gpu: &Gpu, shader: &Shader, kinds: Vec<Kind>) -> Pipeline {
-        let text = shader.text(Dialect::HERE);
+        let mut text = shader.text(Dialect::HERE);
+        if let Some(fault) = self.fault.filter(|fault| fault.kernel == shader.name) {
+            text = text.replace(fault.from, fault.to);
+        }
         let make = |(text, kinds): &(String, Vec<Kind>)| make(gpu, shader.name, text, kinds);
         let key = (text, kinds);
         if let Some(found) = self.by_text.get(&key) {
