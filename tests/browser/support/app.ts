@@ -6,7 +6,7 @@ import { join } from 'node:path';
 
 import type { ChatMessage, GenerateOptions, LoadOptions, Model } from '../../../js/index.js';
 import type { Stats, Token } from '../../../js/index.js';
-import { MODEL, PACKAGE, ROOT } from './package.js';
+import { GEMMA, MODEL, PACKAGE, ROOT } from './package.js';
 import { FaultServer } from './server.js';
 import { tinyModel, tinyShards } from './tiny-model.js';
 
@@ -44,6 +44,7 @@ export const test = base.extend<object, { server: FaultServer }>({
         '/pkg/': PACKAGE,
         '/workers/': join(ROOT, 'tests/browser/workers'),
         '/model.gguf': MODEL,
+        '/gemma.gguf': GEMMA,
         '/tiny.gguf': tinyModel(),
         '/tiny-00001-of-00002.gguf': first,
         '/tiny-00002-of-00002.gguf': second,
