@@ -48,7 +48,8 @@ export class Exchange {
 }
 
 export class Loader {
-  constructor(options: LoaderOptions);
+  /** `tokenizer`: the bytes of a `tokenizer.json`. */
+  constructor(options: LoaderOptions, tokenizer?: Uint8Array);
   push(bytes: Uint8Array): void;
   endFile(): void;
   finish(): Engine;

@@ -10,7 +10,7 @@ import { Scheduler } from './scheduler.js';
 /** The exports of `engine.js`. */
 export interface EngineModule {
   default: (options: { module_or_path: Response }) => Promise<unknown>;
-  Loader: new (options: LoaderOptions) => Loader;
+  Loader: new (options: LoaderOptions, tokenizer?: Uint8Array) => Loader;
 }
 
 export interface Port {
@@ -68,6 +68,7 @@ async function load(
 ): Promise<Engine> {
   return loadModel({
     files: message.files,
+    tokenizer: message.tokenizer,
     settings: message.settings,
     headers: message.headers,
     engine: instantiate(message.wasmUrl, engineModule),

@@ -24,7 +24,16 @@ export interface LoadOptions {
   precision?: Precision | undefined;
   /** Tokens of prompt and answer together. Default min(the model's, 4096). */
   contextLength?: number | undefined;
-  /** Sent with each request for the model, for downloads behind a login. */
+  /**
+   * A `tokenizer.json` of Hugging Face's `tokenizers` (BPE, at most 64 MiB), to be used rather
+   * than the vocabulary in the model's file. It has to list the tokens of this model. What the
+   * model's file says of the ids of special tokens, and on adding them to prompts, still counts.
+   */
+  tokenizer?: SourceFile | undefined;
+  /**
+   * Sent with each request for the model, for downloads behind a login; with that for
+   * `tokenizer` too where it has the origin of the model's first file.
+   */
   headers?: HeadersInit | undefined;
   onProgress?: ((progress: Progress) => void) | undefined;
   /** Aborting ends the load, which rejects with the signal's reason. */

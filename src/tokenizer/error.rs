@@ -132,7 +132,7 @@ pub enum TokenizerError {
         offset: usize,
     },
     /// A `tokenizer.json` that cannot be read.
-    #[error("the tokenizer.json cannot be used: {reason}")]
+    #[error("the tokenizer.json is not valid: {reason}")]
     InvalidJson {
         /// What is wrong, and where.
         reason: String,

@@ -29,16 +29,19 @@ pub(super) struct Choices {
 #[wasm_bindgen]
 impl Loader {
     /// `{ contextLength?, precision?, backend?, fileBytes: (number | null)[] }`, one entry of
-    /// `fileBytes` a file.
+    /// `fileBytes` a file; and the `tokenizer.json` to use rather than the model's vocabulary.
     ///
     /// # Errors
     /// `invalid-option`.
     #[wasm_bindgen(constructor)]
-    pub fn new(options: JsValue) -> Result<Self, JsValue> {
+    pub fn new(options: JsValue, tokenizer: Option<Vec<u8>>) -> Result<Self, JsValue> {
         let options = to_options(options, "load options")?;
         let (load, choices, precision) = read(&options).map_err(|error| throw(&error))?;
         let backend = CpuBackend::new(precision);
-        let inner = session::Loader::new(backend, load, Rc::new(PerformanceClock));
+        let mut inner = session::Loader::new(backend, load, Rc::new(PerformanceClock));
+        if let Some(json) = tokenizer {
+            inner = inner.with_tokenizer(json);
+        }
         Ok(Self { inner, choices })
     }
 

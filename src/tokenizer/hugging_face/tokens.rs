@@ -15,7 +15,7 @@ use crate::tokenizer::special::{Kind, SpecialTokens, TokenBytes};
 use crate::tokenizer::vocabulary::Vocabulary;
 
 /// Rows without a token that are taken for padding, at least; else one in 16.
-const PADDING: usize = 1024;
+const PADDING: usize = 64;
 
 /// Texts by id.
 pub(super) struct List<'a> {
