@@ -45,7 +45,9 @@ export async function loadModel(request: LoadRequest): Promise<Engine> {
     request.engine,
     openFile(first, headers),
     Promise.all(files.slice(1).map((file) => lengthOf(file, headers))),
-    request.tokenizer && readTokenizer(request.tokenizer, first, headers),
+    request.tokenizer === undefined
+      ? undefined
+      : readTokenizer(request.tokenizer, first, headers),
   ]);
   const fileBytes = [opened.bytes, ...restBytes];
   const loader = new LoaderClass(loaderOptions(settings, fileBytes), tokenizer);

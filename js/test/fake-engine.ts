@@ -241,6 +241,7 @@ export class FakeModule {
   readonly received: number[] = [];
   filesEnded = 0;
   options: LoaderOptions | undefined;
+  tokenizer: Uint8Array | undefined;
   failPush: Error | undefined;
 
   readonly exports = {
@@ -251,8 +252,9 @@ export class FakeModule {
   #loaderClass() {
     const module = this;
     return class {
-      constructor(options: LoaderOptions) {
+      constructor(options: LoaderOptions, tokenizer?: Uint8Array) {
         module.options = options;
+        module.tokenizer = tokenizer;
       }
       get receivedBytes(): number {
         return module.received.length;
