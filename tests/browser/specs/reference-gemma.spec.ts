@@ -8,7 +8,7 @@ import { expect, generate, openPage, test } from '../support/app.js';
 import { GEMMA } from '../support/package.js';
 import { GEMMA_FORCED_CASES, GEMMA_GREEDY_CASES, clearTokens } from '../support/reference.js';
 import { distance } from '../support/reference.js';
-import type { Precision } from '../../../js/index.js';
+import type { Precision, Progress } from '../../../js/index.js';
 
 /** The engine sets the pace: some hundred tokens at the exact tier's speed. */
 const TIMEOUT_MS = 400_000;
@@ -135,7 +135,7 @@ test('262,144 tokens are ready a second after their bytes, while tensors are on 
     for (let i = 0; i < 3; i += 1) {
       const stop = new AbortController();
       let [last, silence, total] = [Number.NaN, 0, 0];
-      const onProgress = ({ receivedBytes, totalBytes }: { receivedBytes: number; totalBytes: number | null }): void => {
+      const onProgress = ({ receivedBytes, totalBytes }: Progress): void => {
         const now = performance.now();
         if (now - last > silence) silence = now - last;
         last = now;
