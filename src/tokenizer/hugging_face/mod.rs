@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The steps run as that library runs them, with two differences: an added token marked special
-//! is found only where the caller allows it and as it is written, and BPE never makes one. Models other than BPE and
-//! steps that no model for text uses are refused by name.
+//! is found only where the caller allows it and as it is written, and BPE never makes one. Models
+//! other than BPE and steps that no model for text uses are refused by name.
 
 mod ends;
 mod file;
