@@ -147,7 +147,8 @@ pub enum TokenizerError {
     },
     /// A `tokenizer.json` of another model.
     #[error(
-        "the tokenizer.json lists {tokens} tokens, but the model has rows for {rows};          take the one that belongs to the model"
+        "the tokenizer.json lists {tokens} tokens, but the model has rows for {rows}; \
+         take the one that belongs to the model"
     )]
     OtherVocabulary {
         /// Tokens in the file.
