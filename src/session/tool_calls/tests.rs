@@ -1,0 +1,214 @@
+//! Answers in every format, in pieces of every kind.
+
+use serde_json::Value;
+
+use super::*;
+
+const FORMATS: [ToolFormat; 6] = ToolFormat::ALL;
+
+/// Text and calls of an answer that comes in `pieces`; calls that stay incomplete are marked.
+fn parse(format: ToolFormat, pieces: &[&str]) -> (String, Vec<(String, String)>) {
+    let names = ["weather", "now"].map(str::to_owned).to_vec();
+    let mut parser = ToolParser::new(format, names, 7);
+    let mut parts: Vec<_> = pieces.iter().map(|piece| parser.push(piece)).collect();
+    parts.push(parser.finish());
+    let text = parts.iter().map(|part| part.text.as_str()).collect();
+    let mut calls: Vec<(String, String)> = Vec::new();
+    for delta in parts.into_iter().flat_map(|part| part.calls) {
+        assert_eq!(delta.id, parser.id(delta.index));
+        match delta.name {
+            Some(name) => {
+                assert_eq!(delta.index, calls.len(), "calls begin in order");
+                calls.push((name, delta.arguments_delta));
+            }
+            None => {
+                assert_eq!(delta.index + 1, calls.len(), "parts are of the last call");
+                assert!(!delta.arguments_delta.is_empty());
+                calls[delta.index].1.push_str(&delta.arguments_delta);
+            }
+        }
+    }
+    let is_object = |text: &str| {
+        serde_json::from_str::<serde_json::Map<String, Value>>(text).is_ok()
+    };
+    let complete = calls.iter().filter(|(_, arguments)| is_object(arguments)).count();
+    assert_eq!(complete, parser.complete(), "{calls:?}");
+    (text, calls)
+}
+
+/// Checks an answer in one piece, in single characters and cut at every two places.
+fn assert_parses(format: ToolFormat, answer: &str, text: &str, calls: &[(&str, &str)]) {
+    let calls: Vec<_> = calls
+        .iter()
+        .map(|(name, arguments)| ((*name).to_owned(), (*arguments).to_owned()))
+        .collect();
+    let want = (text.to_owned(), calls);
+    assert_eq!(parse(format, &[answer]), want, "{answer:?}");
+    let characters: Vec<_> = answer.split("").collect();
+    assert_eq!(parse(format, &characters), want, "{answer:?} by characters");
+    let cuts = || (0..=answer.len()).filter(|&at| answer.is_char_boundary(at));
+    for first in cuts() {
+        for second in cuts().filter(|&second| second >= first) {
+            let pieces = [&answer[..first], &answer[first..second], &answer[second..]];
+            assert_eq!(parse(format, &pieces), want, "{pieces:?}");
+        }
+    }
+}
+
+const CITY: (&str, &str) = ("weather", "{\"city\":\"Zürich }\\\" {\",\"n\":[1.0,{}]}");
+const NOW: (&str, &str) = ("now", "{}");
+const CITY_JSON: &str = r#"{"city": "Zürich }\" {", "n": [1.0, {}]}"#;
+
+#[test]
+fn hermes_calls_come_out_of_their_tags_however_the_text_is_cut() {
+    let call = format!(
+        "Let me see.\n<tool_call>\n{{\"name\": \"weather\", \"arguments\": {CITY_JSON}}}\n\
+         </tool_call>\n<tool_call>{{\"name\":\"now\"}}</tool_call>\n"
+    );
+    assert_parses(ToolFormat::Hermes, &call, "Let me see.\n", &[CITY, NOW]);
+    let open = "<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool";
+    assert_parses(ToolFormat::Hermes, open, "", &[NOW]);
+    let open = "<tool_call>{\"name\":\"now\"} or so";
+    assert_parses(ToolFormat::Hermes, open, " or so", &[NOW]);
+    let behind = "<tool_call>{\"name\":\"now\"}</tool_call>\n done";
+    assert_parses(ToolFormat::Hermes, behind, "\n done", &[NOW]);
+    let quoted = r#"<tool_call>{"name":"now","arguments":"{ }"}</tool_call>"#;
+    assert_parses(ToolFormat::Hermes, quoted, "", &[NOW]);
+}
+
+#[test]
+fn llama_calls_are_the_answer_itself_or_follow_the_tag() {
+    let call = format!("\n{{\"name\": \"weather\", \"parameters\": {CITY_JSON}}}");
+    assert_parses(ToolFormat::Llama, &call, "", &[CITY]);
+    let tagged = format!("Well: <|python_tag|>{call};{{\"name\":\"now\"}}");
+    assert_parses(ToolFormat::Llama, &tagged, "Well: ", &[CITY, NOW]);
+    let wrapped = r#"{"type": "function", "function": {"name": "now"}}"#;
+    assert_parses(ToolFormat::Llama, wrapped, "", &[NOW]);
+    // In the middle of a text it is an example.
+    let example = r#"Such as {"name":"now"}"#;
+    assert_parses(ToolFormat::Llama, example, example, &[]);
+}
+
+#[test]
+fn mistral_calls_come_as_a_list() {
+    let call = format!(
+        "Yes[TOOL_CALLS] [{{\"name\": \"weather\", \"arguments\": {CITY_JSON}}}, \
+         {{\"name\": \"now\", \"arguments\": {{}}}}]"
+    );
+    assert_parses(ToolFormat::Mistral, &call, "Yes", &[CITY, NOW]);
+    let bare = r#"[TOOL_CALLS]{"name":"now"}"#;
+    assert_parses(ToolFormat::Mistral, bare, "", &[NOW]);
+}
+
+#[test]
+fn gemma_calls_are_the_answer_itself_or_in_a_fenced_block() {
+    let fenced = format!(
+        "Ok.\n```tool_code\n{{\"name\": \"weather\", \"parameters\": {CITY_JSON}}}\n```"
+    );
+    assert_parses(ToolFormat::Fenced, &fenced, "Ok.\n", &[CITY]);
+    let json = "```json\n[{\"name\":\"now\"},{\"name\":\"now\"}]\n```\n";
+    assert_parses(ToolFormat::Fenced, json, "", &[NOW, NOW]);
+    assert_parses(ToolFormat::Fenced, r#" {"name":"now"}"#, "", &[NOW]);
+}
+
+#[test]
+fn what_is_no_call_stays_text_to_the_last_byte() {
+    for (format, answers) in [
+        (
+            ToolFormat::Hermes,
+            &[
+                "",
+                " \n",
+                "\n<tool",
+                "<tool_call>",
+                "<tool_call>now()</tool_call>",
+                "<tool_call>{\"name\":\"unknown\"}</tool_call>",
+                "<tool_call>{\"name\":\"now\"",
+                "<tool_call>{\"name\":\"now\",\"arguments\":[1]}</tool_call>",
+                "<tool_call>{\"name\":\"now\"]</tool_call>ü",
+                "<tool_call><tool_call><<tool_call>{",
+            ][..],
+        ),
+        (
+            ToolFormat::Llama,
+            &[
+                "{}",
+                " {\"a\": 1}; {",
+                "<|python_tag|>print(1)",
+                "{{\"name\":\"now\"}",
+            ][..],
+        ),
+        (
+            ToolFormat::Mistral,
+            &[
+                "[TOOL_CALLS]",
+                "[TOOL_CALLS][]",
+                "[TOOL_CALLS] [{\"name\":\"now\"}",
+            ][..],
+        ),
+        (
+            ToolFormat::Fenced,
+            &[
+                "```json\n{\"a\": 1}\n```",
+                "```tool_code\nnow(1)\n```",
+                "[now(1)]",
+                "[now",
+                "now()",
+                "[ nowhere()]",
+                "[1]",
+            ][..],
+        ),
+    ] {
+        for answer in answers {
+            assert_parses(format, answer, answer, &[]);
+        }
+    }
+}
+
+#[test]
+fn a_call_behind_a_false_opening_is_found() {
+    let answer = "<tool_call>oh<tool_call>{\"name\":\"now\"}</tool_call>";
+    assert_parses(ToolFormat::Hermes, answer, "<tool_call>oh", &[NOW]);
+}
+
+#[test]
+fn false_openings_without_end_cost_a_bounded_time() {
+    let answer = "<tool_call>{".repeat(100_000);
+    let (text, calls) = parse(ToolFormat::Hermes, &[&answer]);
+    assert!(text == answer && calls.is_empty());
+}
+
+#[test]
+fn text_passes_as_soon_as_it_cannot_begin_a_call() {
+    let mut parser = ToolParser::new(ToolFormat::Hermes, vec!["now".to_owned()], 0);
+    let mut shown = |piece: &str| parser.push(piece).text;
+    assert_eq!(shown("a <tool"), "a ");
+    assert_eq!(shown("box"), "<toolbox");
+    assert_eq!(shown("<tool_call>{\"name\""), "");
+    assert_eq!(shown(" 7"), "");
+    assert_eq!(shown("}"), "<tool_call>{\"name\" 7}");
+}
+
+#[test]
+fn ids_are_nine_letters_and_digits_that_differ() {
+    let parser = |seed| ToolParser::new(ToolFormat::Hermes, Vec::new(), seed);
+    let ids = [parser(1).id(0), parser(1).id(1), parser(2).id(0)];
+    assert!(ids[0] != ids[1] && ids[0] != ids[2] && ids[1] != ids[2]);
+    for id in ids {
+        assert!(id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()));
+    }
+}
+
+#[test]
+fn formats_are_told_by_the_template() {
+    for (source, format) in [
+        ("... <tool_call>\n ...", ToolFormat::Hermes),
+        ("{{ '[TOOL_CALLS] [' }}", ToolFormat::Mistral),
+        ("[TOOL_CALLS]{{ name }}[ARGS]", ToolFormat::MistralNamed),
+        ("<start_function_call>call:", ToolFormat::FunctionGemma),
+        ("<|start_header_id|>", ToolFormat::Llama),
+        ("<start_of_turn>", ToolFormat::Fenced),
+    ] {
+        assert_eq!(ToolFormat::of_template(source), format);
+    }
+}
