@@ -299,7 +299,8 @@ fn call_chunk(part: CallDelta) -> CallChunk {
 
 fn message((index, mut choice): (usize, Choice)) -> MessageChoice {
     // A call that was cut stands in the text.
-    let is_whole = |call: &Call| serde_json::from_str::<IgnoredAny>(&call.function.arguments).is_ok();
+    let is_whole =
+        |call: &Call| serde_json::from_str::<IgnoredAny>(&call.function.arguments).is_ok();
     choice.calls.retain(is_whole);
     MessageChoice {
         index,

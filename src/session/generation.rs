@@ -67,7 +67,9 @@ impl TopLogprob {
 
 /// A token's bytes, unless it is a control token.
 fn bytes_of(id: u32, tokenizer: &Tokenizer) -> Option<Vec<u8>> {
-    let bytes = tokenizer.token_bytes(id).filter(|_| !tokenizer.is_control(id));
+    let bytes = tokenizer
+        .token_bytes(id)
+        .filter(|_| !tokenizer.is_control(id));
     bytes.map(<[u8]>::to_vec)
 }
 

@@ -204,9 +204,7 @@ pub(super) fn grammar(
         let call = if format == ToolFormat::MistralNamed {
             format!("\"{name}\" {} arguments_{index}", marker("[ARGS]"))
         } else {
-            format!(
-                "\"{{\\\"name\\\": \\\"{name}\\\", \\\"{key}\\\": \" arguments_{index} \"}}\""
-            )
+            format!("\"{{\\\"name\\\": \\\"{name}\\\", \\\"{key}\\\": \" arguments_{index} \"}}\"")
         };
         rules.push_str(&format!(
             "call_{index}: {call}\narguments_{index}: %json {schema}\n"

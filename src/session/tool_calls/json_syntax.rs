@@ -236,9 +236,9 @@ mod tests {
     fn passes(text: &str) -> bool {
         let mut syntax = JsonSyntax::new();
         let mut rest = text.trim().chars();
-        let ok = rest.by_ref().all(|c| {
-            syntax.push(c).is_some() && (syntax.depth() > 0 || matches!(c, '}' | ']'))
-        });
+        let ok = rest
+            .by_ref()
+            .all(|c| syntax.push(c).is_some() && (syntax.depth() > 0 || matches!(c, '}' | ']')));
         ok && syntax.depth() == 0 && !text.trim().is_empty()
     }
 

@@ -24,6 +24,8 @@ pub(super) enum Form {
 pub(super) struct KeywordCalls {
     form: Form,
     state: State,
+    /// The tool of a call that has no argument yet.
+    pending: Option<String>,
     calls: usize,
 }
 
@@ -94,6 +96,7 @@ impl KeywordCalls {
         Self {
             form,
             state: State::Before,
+            pending: None,
             calls: 0,
         }
     }
@@ -136,8 +139,7 @@ impl KeywordCalls {
                 let Some(name) = self.form.tool(name).filter(|name| knows(names, name)) else {
                     return Status::Broken;
                 };
-                out.push(Event::Begin(name.to_owned()));
-                super::add_argument(out, '{');
+                self.pending = Some(name.to_owned());
                 self.state = State::Arguments { count: 0 };
             }
             State::Name(name) => {
@@ -156,6 +158,9 @@ impl KeywordCalls {
                 self.state = State::Key { count, key };
             }
             State::Key { count, key } if c == sign => {
+                if let Some(name) = self.pending.take() {
+                    begin(name, out);
+                }
                 self.state = State::Value {
                     count: *count,
                     key: std::mem::take(key),
@@ -189,6 +194,9 @@ impl KeywordCalls {
     }
 
     fn end_call(&mut self, out: &mut Vec<Event>) -> Status {
+        if let Some(name) = self.pending.take() {
+            begin(name, out);
+        }
         super::add_argument(out, '}');
         out.push(Event::End);
         self.calls += 1;
@@ -234,6 +242,11 @@ impl Form {
         };
         name.is_some_and(|name| names.iter().any(|known| known.starts_with(name)))
     }
+}
+
+fn begin(name: String, out: &mut Vec<Event>) {
+    out.push(Event::Begin(name));
+    super::add_argument(out, '{');
 }
 
 fn is_of_key(c: char) -> bool {

@@ -120,7 +120,11 @@ impl<'a> Reader<'a> {
             self.rest = rest;
             return Some(text.to_owned());
         }
-        let quote = self.rest.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+        let quote = self
+            .rest
+            .chars()
+            .next()
+            .filter(|c| matches!(c, '"' | '\''))?;
         let mut text = String::new();
         let mut characters = self.rest.get(1..)?.chars();
         loop {
@@ -174,7 +178,10 @@ fn number(text: &str) -> Option<Value> {
         // Rust reads infinities.
         return None;
     }
-    text.parse().ok().and_then(Number::from_f64).map(Value::Number)
+    text.parse()
+        .ok()
+        .and_then(Number::from_f64)
+        .map(Value::Number)
 }
 
 #[cfg(test)]
@@ -216,8 +223,26 @@ mod tests {
     fn what_is_no_value_is_none() {
         let deep = "[".repeat(100_000);
         for text in [
-            "", " ", "name", "f(1)", "'a", "'a' 'b'", "1 2", "inf", "nan", "1e999", "[1", "{1: 2}",
-            "{'a'}", "[,]", "'\\ud800'", "'\\x4'", "'\\xé'", "'a\nb'", "--1", &deep,
+            "",
+            " ",
+            "name",
+            "f(1)",
+            "'a",
+            "'a' 'b'",
+            "1 2",
+            "inf",
+            "nan",
+            "1e999",
+            "[1",
+            "{1: 2}",
+            "{'a'}",
+            "[,]",
+            "'\\ud800'",
+            "'\\x4'",
+            "'\\xé'",
+            "'a\nb'",
+            "--1",
+            &deep,
         ] {
             assert_eq!(read(text, Style::Python), None, "{text:.9}");
         }

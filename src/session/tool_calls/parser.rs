@@ -140,7 +140,8 @@ impl ToolParser {
         if blank == self.held.len() {
             if is_last {
                 let held = std::mem::take(&mut self.held);
-                out.text.push_str(if self.complete == 0 { &held } else { "" });
+                out.text
+                    .push_str(if self.complete == 0 { &held } else { "" });
             }
             return false;
         }

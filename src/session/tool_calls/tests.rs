@@ -4,8 +4,6 @@ use serde_json::Value;
 
 use super::*;
 
-const FORMATS: [ToolFormat; 6] = ToolFormat::ALL;
-
 /// Text and calls of an answer that comes in `pieces`; calls that stay incomplete are marked.
 fn parse(format: ToolFormat, pieces: &[&str]) -> (String, Vec<(String, String)>) {
     let names = ["weather", "now"].map(str::to_owned).to_vec();
@@ -28,10 +26,12 @@ fn parse(format: ToolFormat, pieces: &[&str]) -> (String, Vec<(String, String)>)
             }
         }
     }
-    let is_object = |text: &str| {
-        serde_json::from_str::<serde_json::Map<String, Value>>(text).is_ok()
-    };
-    let complete = calls.iter().filter(|(_, arguments)| is_object(arguments)).count();
+    let is_object =
+        |text: &str| serde_json::from_str::<serde_json::Map<String, Value>>(text).is_ok();
+    let complete = calls
+        .iter()
+        .filter(|(_, arguments)| is_object(arguments))
+        .count();
     assert_eq!(complete, parser.complete(), "{calls:?}");
     (text, calls)
 }
@@ -96,15 +96,16 @@ fn mistral_calls_come_as_a_list() {
          {{\"name\": \"now\", \"arguments\": {{}}}}]"
     );
     assert_parses(ToolFormat::Mistral, &call, "Yes", &[CITY, NOW]);
+    let open = r#"[TOOL_CALLS] [{"name":"now"}"#;
+    assert_parses(ToolFormat::Mistral, open, "", &[NOW]);
     let bare = r#"[TOOL_CALLS]{"name":"now"}"#;
     assert_parses(ToolFormat::Mistral, bare, "", &[NOW]);
 }
 
 #[test]
 fn gemma_calls_are_the_answer_itself_or_in_a_fenced_block() {
-    let fenced = format!(
-        "Ok.\n```tool_code\n{{\"name\": \"weather\", \"parameters\": {CITY_JSON}}}\n```"
-    );
+    let fenced =
+        format!("Ok.\n```tool_code\n{{\"name\": \"weather\", \"parameters\": {CITY_JSON}}}\n```");
     assert_parses(ToolFormat::Fenced, &fenced, "Ok.\n", &[CITY]);
     let json = "```json\n[{\"name\":\"now\"},{\"name\":\"now\"}]\n```\n";
     assert_parses(ToolFormat::Fenced, json, "", &[NOW, NOW]);
@@ -143,7 +144,7 @@ fn what_is_no_call_stays_text_to_the_last_byte() {
             &[
                 "[TOOL_CALLS]",
                 "[TOOL_CALLS][]",
-                "[TOOL_CALLS] [{\"name\":\"now\"}",
+                "[TOOL_CALLS] [{\"name\":\"now\"",
             ][..],
         ),
         (
@@ -185,8 +186,9 @@ fn text_passes_as_soon_as_it_cannot_begin_a_call() {
     assert_eq!(shown("a <tool"), "a ");
     assert_eq!(shown("box"), "<toolbox");
     assert_eq!(shown("<tool_call>{\"name\""), "");
-    assert_eq!(shown(" 7"), "");
-    assert_eq!(shown("}"), "<tool_call>{\"name\" 7}");
+    assert_eq!(shown(" "), "");
+    assert_eq!(shown("7"), "<tool_call>{\"name\" 7");
+    assert_eq!(shown("}"), "}");
 }
 
 #[test]
@@ -211,4 +213,212 @@ fn formats_are_told_by_the_template() {
     ] {
         assert_eq!(ToolFormat::of_template(source), format);
     }
+}
+
+#[test]
+fn mistrals_newer_calls_are_names_with_arguments() {
+    let call = format!(
+        "Yes[TOOL_CALLS]weather[ARGS]{CITY_JSON}[TOOL_CALLS]now[CALL_ID]aB3dE6gH9[ARGS]{{}} ok"
+    );
+    for format in [ToolFormat::Mistral, ToolFormat::MistralNamed] {
+        assert_parses(format, &call, "Yes ok", &[CITY, NOW]);
+        assert_parses(format, "[TOOL_CALLS]now{ }", "", &[NOW]);
+    }
+    for answer in [
+        "[TOOL_CALLS]nowhere[ARGS]{}",
+        "[TOOL_CALLS]now[ARGS]",
+        "[TOOL_CALLS]now[ARGS][ARGS]{}",
+        "[TOOL_CALLS]no[ARGS]{}",
+        "[TOOL_CALLS]now and then",
+    ] {
+        assert_parses(ToolFormat::MistralNamed, answer, answer, &[]);
+    }
+}
+
+#[test]
+fn python_calls_have_keywords_in_a_list_or_a_block() {
+    let arguments = r#"{"city":"Zürich, (1)","n":[1,{"a":null}],"x":true}"#;
+    let call = "weather(city='Zürich, (1)', n=[1, {\"a\": None}], x = True)";
+    for format in [ToolFormat::Fenced, ToolFormat::Llama] {
+        let list = format!("[{call},\n now()]");
+        assert_parses(format, &list, "", &[("weather", arguments), NOW]);
+    }
+    let block = format!("Ok.\n```tool_code\n{call}\nnow( )\n```\nDone");
+    let want = &[("weather", arguments), NOW];
+    assert_parses(ToolFormat::Fenced, &block, "Ok.\n\nDone", want);
+    assert_parses(ToolFormat::Fenced, "```tool_code\nnow()", "", &[NOW]);
+    assert_parses(ToolFormat::Llama, "<|python_tag|>now()", "", &[NOW]);
+}
+
+#[test]
+fn functiongemmas_calls_have_strings_between_delimiters() {
+    let call = "<start_function_call>call:weather{city:<escape>Oslo, {}\"<escape>,days:3,\
+        at:{a:<escape><escape>,b:[true]}}<end_function_call>";
+    let arguments = r#"{"city":"Oslo, {}\"","days":3,"at":{"a":"","b":[true]}}"#;
+    assert_parses(
+        ToolFormat::FunctionGemma,
+        call,
+        "",
+        &[("weather", arguments)],
+    );
+    let two = "<start_function_call>call:now{}<end_function_call>".repeat(2);
+    assert_parses(ToolFormat::FunctionGemma, &two, "", &[NOW, NOW]);
+    let json = "<start_function_call>{\"name\": \"now\"}<end_function_call>";
+    assert_parses(ToolFormat::FunctionGemma, json, "", &[NOW]);
+    let other = "<start_function_call>call:then{}<end_function_call>";
+    assert_parses(ToolFormat::FunctionGemma, other, other, &[]);
+}
+
+#[test]
+fn arguments_pass_as_they_come() {
+    let mut parser = ToolParser::new(ToolFormat::Hermes, vec!["now".to_owned()], 0);
+    let mut part = |piece: &str| {
+        let parsed = parser.push(piece);
+        assert_eq!(parsed.text, "");
+        let part = |call: ToolCallDelta| (call.index, call.name, call.arguments_delta);
+        parsed.calls.into_iter().map(part).collect::<Vec<_>>()
+    };
+    let some = |text: &str| vec![(0, None, text.to_owned())];
+    assert_eq!(part("<tool_call>{\"name\": \"now\", \"arg"), []);
+    let name = Some("now".to_owned());
+    assert_eq!(part("uments\": { "), [(0, name.clone(), "{".to_owned())]);
+    assert_eq!(part("\"a\" : \"b "), some("\"a\":\"b "));
+    assert_eq!(part(" é"), some(" é"));
+    assert_eq!(part("\" }"), some("\"}"));
+    assert_eq!(part("}</tool_"), []);
+    assert_eq!(
+        part("call>\n<tool_call>{\"name\":\"now\"}"),
+        [(1, name, "{}".to_owned())]
+    );
+    assert_eq!(parser.complete(), 2);
+}
+
+#[test]
+fn a_call_that_is_cut_or_breaks_is_text_again() {
+    for (format, answer) in [
+        (
+            ToolFormat::Hermes,
+            "<tool_call>{\"name\": \"now\", \"arguments\": {\"a\": [1, ",
+        ),
+        (
+            ToolFormat::Hermes,
+            "<tool_call>{\"name\": \"now\", \"arguments\": {\"a\" 1}}",
+        ),
+        (
+            ToolFormat::Llama,
+            "{\"name\": \"now\", \"parameters\": {\"a\": \"b",
+        ),
+        (
+            ToolFormat::Mistral,
+            "[TOOL_CALLS] [{\"name\": \"now\", \"arguments\": {\"a\":",
+        ),
+        (ToolFormat::MistralNamed, "[TOOL_CALLS]now[ARGS]{\"a\": tru"),
+        (ToolFormat::Fenced, "```tool_code\nnow(a='b"),
+        (ToolFormat::Fenced, "[now(a=1), now(b=]"),
+        (
+            ToolFormat::FunctionGemma,
+            "<start_function_call>call:now{a:<escape>b",
+        ),
+    ] {
+        let (text, calls) = parse(format, &[answer]);
+        let whole = calls.iter().take_while(|(_, a)| a.ends_with('}')).count();
+        // What was complete before is a call; all behind it is there.
+        let want = if whole == 0 { answer } else { ", now(b=]" };
+        assert_eq!(text, want);
+        assert_eq!(calls.len(), whole + 1, "{calls:?}");
+        let characters: Vec<_> = answer.split("").collect();
+        assert_eq!(parse(format, &characters), (text, calls));
+    }
+}
+
+/// Numbers below an end: SplitMix64.
+fn random(state: &mut u64, end: usize) -> usize {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    usize::try_from((z ^ (z >> 31)) % end as u64).expect("below a usize")
+}
+
+#[test]
+fn any_split_of_any_answer_gives_the_same_text_and_calls() {
+    let parts = [
+        "<tool_call>",
+        "</tool_call>",
+        "<|python_tag|>",
+        "[TOOL_CALLS]",
+        "[ARGS]",
+        "[CALL_ID]x",
+        "```tool_code\n",
+        "```",
+        "```json",
+        "<start_function_call>",
+        "<end_function_call>",
+        "call:now{",
+        "<escape>",
+        "{\"name\": \"now\"",
+        ", \"arguments\": {",
+        "\"parameters\": ",
+        "\"function\": {",
+        "\"a\": 1",
+        "\"é\\\"\"",
+        "}",
+        "}}",
+        "]",
+        "[",
+        "{",
+        "now(",
+        "now",
+        ")",
+        "a=",
+        "'b'",
+        ",",
+        ":",
+        ";",
+        " ",
+        "\n",
+        "weather",
+        "\"arguments\": \"{}\"",
+        "text",
+        "ü",
+        "{\"name\":\"weather\",\"arguments\":{\"a\":[]}}",
+        "now(a=1, b=[2])",
+        "call:now{a:1}",
+    ];
+    let mut state = 11;
+    let (mut with_calls, mut with_text, mut cut) = (0, 0, 0);
+    for round in 0..6000 {
+        let format = ToolFormat::ALL[round % ToolFormat::ALL.len()];
+        let mut answer = String::new();
+        if round % 3 > 0 {
+            let markers = format.markers();
+            answer.push_str(markers[random(&mut state, markers.len())].0);
+        }
+        for _ in 0..1 + random(&mut state, 12) {
+            answer.push_str(parts[random(&mut state, parts.len())]);
+        }
+        let want = parse(format, &[&answer]);
+        with_calls += usize::from(want.1.iter().any(|(_, a)| a.ends_with('}')));
+        cut += usize::from(want.1.iter().any(|(_, a)| !a.ends_with('}')));
+        with_text += usize::from(!want.0.is_empty());
+        for _ in 0..4 {
+            let mut pieces = Vec::new();
+            let mut rest = answer.as_str();
+            while !rest.is_empty() {
+                let most = rest.chars().count();
+                let count = 1 + random(&mut state, most.min(9));
+                let end = rest
+                    .char_indices()
+                    .nth(count)
+                    .map_or(rest.len(), |(at, _)| at);
+                pieces.push(&rest[..end]);
+                rest = &rest[end..];
+            }
+            assert_eq!(parse(format, &pieces), want, "{format:?} {pieces:?}");
+        }
+    }
+    assert!(
+        with_calls > 200 && with_text > 3000 && cut > 100,
+        "{with_calls} {with_text} {cut}"
+    );
 }
