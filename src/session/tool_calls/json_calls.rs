@@ -7,7 +7,8 @@ use super::{Event, Status, knows};
 
 /// `{"name": …, "arguments": {…}}`, which some wrap as `{"function": …}`, and lists of it.
 ///
-/// Where the name comes first, the arguments pass as they come. Other orders, and arguments
+/// Where the name comes first, the arguments pass as they come, and the call is complete with
+/// them. Other orders, and arguments
 /// within a string, wait for the call's end.
 #[derive(Clone, Debug)]
 pub(super) struct JsonCalls {
@@ -65,6 +66,7 @@ impl JsonCalls {
         }
         if is_passing && depth == self.level {
             self.arguments = Arguments::Passed;
+            out.push(Event::End);
         }
         if self.arguments == Arguments::Unseen {
             let start = self.raw.len();
@@ -153,9 +155,8 @@ impl JsonCalls {
             let Some((name, arguments)) = call.and_then(|call| read_call(&call, names)) else {
                 return Status::Broken;
             };
-            out.extend([Event::Begin(name), Event::Arguments(arguments)]);
+            out.extend([Event::Begin(name), Event::Arguments(arguments), Event::End]);
         }
-        out.push(Event::End);
         self.calls += 1;
         self.raw.clear();
         if self.base == 1 {

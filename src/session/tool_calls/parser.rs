@@ -281,6 +281,12 @@ impl ToolParser {
                 false
             }
             Status::Done | Status::DoneBefore => self.done(&call),
+            Status::More | Status::Broken if call.length == 0 => {
+                // All that was held were calls: what follows is looked at as after any call.
+                self.false_openings += 1;
+                self.state = State::Text { fresh: true };
+                true
+            }
             Status::More | Status::Broken => self.give_back(call.length, out),
         }
     }

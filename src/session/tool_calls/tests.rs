@@ -340,6 +340,33 @@ fn random(state: &mut u64, end: usize) -> usize {
     usize::try_from((z ^ (z >> 31)) % end as u64).expect("below a usize")
 }
 
+/// An answer with calls.
+fn example(format: ToolFormat, which: usize) -> &'static str {
+    let [first, second] = match format {
+        ToolFormat::Hermes => [
+            "a <tool_call>\n{\"name\": \"now\", \"arguments\": {\"a\": \"é\"}}\n</tool_call>",
+            "<tool_call>{\"arguments\": {\"a\": []}, \"name\": \"now\"}</tool_call> b",
+        ],
+        ToolFormat::Llama => [
+            "{\"name\": \"weather\", \"parameters\": {\"a\": [1.5, null]}}",
+            "<|python_tag|>{\"name\": \"now\", \"parameters\": {}}; [now(a='b')]",
+        ],
+        ToolFormat::Mistral | ToolFormat::MistralNamed => [
+            "[TOOL_CALLS] [{\"name\": \"now\", \"arguments\": {\"a\": 1}}, {\"name\": \"now\"}]",
+            "é[TOOL_CALLS]now[ARGS]{\"a\": {}}[TOOL_CALLS]weather[CALL_ID]x[ARGS]{\"b\":\"é\"}",
+        ],
+        ToolFormat::Fenced => [
+            "Ok\n```tool_code\nnow(a=1, b='é', c=[2])\nweather(a=None)\n```\n",
+            "[now(a={'b': 1}), weather()]",
+        ],
+        ToolFormat::FunctionGemma => [
+            "<start_function_call>call:now{a:<escape>é}<escape>,b:1}<end_function_call>",
+            "x<start_function_call>call:now{}<end_function_call>",
+        ],
+    };
+    if which == 0 { first } else { second }
+}
+
 #[test]
 fn any_split_of_any_answer_gives_the_same_text_and_calls() {
     let parts = [
@@ -390,11 +417,21 @@ fn any_split_of_any_answer_gives_the_same_text_and_calls() {
     for round in 0..6000 {
         let format = ToolFormat::ALL[round % ToolFormat::ALL.len()];
         let mut answer = String::new();
-        if round % 3 > 0 {
+        if round % 2 > 0 {
+            // A call with some damage: in two of three cases, a cut.
+            answer.push_str(example(format, random(&mut state, 2)));
+            let at = random(&mut state, answer.chars().count());
+            let at = answer.char_indices().nth(at).map_or(0, |(at, _)| at);
+            match round % 3 {
+                0 => answer.insert_str(at, parts[random(&mut state, parts.len())]),
+                _ => answer.truncate(at),
+            }
+        } else if round % 4 > 0 {
             let markers = format.markers();
             answer.push_str(markers[random(&mut state, markers.len())].0);
         }
-        for _ in 0..1 + random(&mut state, 12) {
+        let more = random(&mut state, 12);
+        for _ in 0..if round % 2 > 0 { more % 2 } else { 1 + more } {
             answer.push_str(parts[random(&mut state, parts.len())]);
         }
         let want = parse(format, &[&answer]);
