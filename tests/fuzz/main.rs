@@ -17,20 +17,25 @@ mod texts;
 mod tool_calls;
 mod vocabularies;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use common::Random;
 
-/// Panics of this process, also those that someone caught.
-static PANICS: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    /// Panics of this thread, also those that someone caught.
+    static PANICS: Cell<u32> = const { Cell::new(0) };
+}
 
 /// What the process may hold, in KiB: the models at hand and what inputs justify.
 const MAX_RESIDENT_KIB: u64 = 2 << 20;
 
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a whole number")))
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} is a whole number")),
+    )
 }
 
 /// Names the round that is under way where it fails.
@@ -43,7 +48,10 @@ impl Drop for Running {
     #[expect(clippy::print_stderr, reason = "how to repeat a failure")]
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{}: TOKENBROOK_FUZZ_ROUND={} repeats this", self.name, self.round);
+            eprintln!(
+                "{}: TOKENBROOK_FUZZ_ROUND={} repeats this",
+                self.name, self.round
+            );
         }
     }
 }
@@ -54,7 +62,7 @@ fn fuzz(name: &'static str, rounds: u64, mut body: impl FnMut(&mut Random)) {
     HOOK.call_once(|| {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            PANICS.fetch_add(1, Ordering::SeqCst);
+            PANICS.set(PANICS.get() + 1);
             usual(info);
         }));
     });
@@ -69,7 +77,7 @@ fn fuzz(name: &'static str, rounds: u64, mut body: impl FnMut(&mut Random)) {
     while goes_on(round) {
         let running = Running { name, round };
         body(&mut Random(round.wrapping_mul(0x2545_f491_4f6c_dd1d)));
-        assert_eq!(PANICS.load(Ordering::SeqCst), 0, "something panicked and was caught");
+        assert_eq!(PANICS.get(), 0, "something panicked and was caught");
         drop(running);
         round += 1;
     }

@@ -9,7 +9,9 @@ pub(crate) fn one<'a, T: ?Sized>(random: &mut Random, list: &[&'a T]) -> &'a T {
 
 /// Up to `most - 1` parts of a list, joined.
 pub(crate) fn soup(random: &mut Random, parts: &[&str], most: usize) -> String {
-    (0..random.below(most)).map(|_| one(random, parts)).collect()
+    (0..random.below(most))
+        .map(|_| one(random, parts))
+        .collect()
 }
 
 /// A character of any kind: common, of some script, or any at all.
@@ -54,7 +56,18 @@ pub(crate) fn text(random: &mut Random, special: &[&str], most: usize) -> String
             }
             2 => text.push_str(one(
                 random,
-                &["the ", "don't", " 12345", "\r\n", "   ", "▁", "<0x41>", "fn main(){}", "ﬁ", "👩‍👩‍👧"],
+                &[
+                    "the ",
+                    "don't",
+                    " 12345",
+                    "\r\n",
+                    "   ",
+                    "▁",
+                    "<0x41>",
+                    "fn main(){}",
+                    "ﬁ",
+                    "👩‍👩‍👧",
+                ],
             )),
             3 => text.push_str(&String::from_utf8_lossy(&random.bytes(5))),
             _ => text.push(character(random)),

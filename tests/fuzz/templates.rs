@@ -17,13 +17,71 @@ const MAX_TIME: Duration = Duration::from_secs(4);
 const MAX_OUTPUT: usize = 64 << 20;
 
 const PARTS: &[&str] = &[
-    "{%", "%}", "{{", "}}", "{#", "#}", "{%-", "-%}", "endfor", "endif", "for x in range(99999)",
-    "if", "else", "elif", "set", "macro m(a)", "endmacro", "namespace(a=1)", "loop.index0",
-    "loop.previtem", "| tojson", "| length", "| join(',')", "| selectattr('role')", "is defined",
-    "is not none", "messages", "messages[0]", "[::-1]", "tools", "raise_exception('x')",
-    "strftime_now('%d %b %Y')", "'", "\"", "(", ")", "[", "]", "{", "}", "~", "+", "*", "**",
-    "//", "%", "not", "and", "or", "in", "break", "continue", "recursive", "call", "filter",
-    "x.x.x", "10000000000", "-1", "|", ".", ",", "content.split('</think>')", "\\", "\0", "é",
+    "{%",
+    "%}",
+    "{{",
+    "}}",
+    "{#",
+    "#}",
+    "{%-",
+    "-%}",
+    "endfor",
+    "endif",
+    "for x in range(99999)",
+    "if",
+    "else",
+    "elif",
+    "set",
+    "macro m(a)",
+    "endmacro",
+    "namespace(a=1)",
+    "loop.index0",
+    "loop.previtem",
+    "| tojson",
+    "| length",
+    "| join(',')",
+    "| selectattr('role')",
+    "is defined",
+    "is not none",
+    "messages",
+    "messages[0]",
+    "[::-1]",
+    "tools",
+    "raise_exception('x')",
+    "strftime_now('%d %b %Y')",
+    "'",
+    "\"",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    "~",
+    "+",
+    "*",
+    "**",
+    "//",
+    "%",
+    "not",
+    "and",
+    "or",
+    "in",
+    "break",
+    "continue",
+    "recursive",
+    "call",
+    "filter",
+    "x.x.x",
+    "10000000000",
+    "-1",
+    "|",
+    ".",
+    ",",
+    "content.split('</think>')",
+    "\\",
+    "\0",
+    "é",
 ];
 
 #[derive(Deserialize)]
@@ -39,7 +97,11 @@ struct GoldenTemplate {
 fn sources() -> Vec<String> {
     let golden = include_str!("../data/tokenizer/templates.json");
     let golden: Golden = serde_json::from_str(golden).expect("valid data");
-    golden.templates.into_iter().map(|template| template.source).collect()
+    golden
+        .templates
+        .into_iter()
+        .map(|template| template.source)
+        .collect()
 }
 
 fn messages(random: &mut Random) -> Vec<ChatMessage> {
@@ -66,7 +128,13 @@ fn options(random: &mut Random) -> TemplateOptions {
     }
     for name in ["enable_thinking", "date_string", "documents"] {
         if random.below(4) == 0 {
-            let values = [json!(true), json!(false), json!("x"), json!([]), Value::Null];
+            let values = [
+                json!(true),
+                json!(false),
+                json!("x"),
+                json!([]),
+                Value::Null,
+            ];
             variables.insert(name.to_owned(), values[random.below(values.len())].clone());
         }
     }
@@ -100,46 +168,109 @@ fn check(random: &mut Random, source: &str) -> bool {
 #[test]
 fn damaged_templates_render_or_are_refused_within_bounds() {
     let sources = sources();
-    assert!(sources.len() >= 10);
+    assert!(sources.len() > 3);
     let (mut rendered, mut refused) = (0, 0);
-    fuzz("templates with damage", 1500, |random| {
+    fuzz("templates with damage", 4000, |random| {
         let source = &sources[random.below(sources.len())];
         let other = &sources[random.below(sources.len())];
         let source = mutated(random, source, other, PARTS);
-        *(if check(random, &source) { &mut rendered } else { &mut refused }) += 1;
+        *(if check(random, &source) {
+            &mut rendered
+        } else {
+            &mut refused
+        }) += 1;
     });
     assert!(rendered > 50 && refused > 50, "{rendered} {refused}");
 }
 
 /// An expression of a grammar.
 fn expression(random: &mut Random, levels: usize) -> String {
-    let mut inner = |random: &mut Random| expression(random, levels - 1);
+    let inner = |random: &mut Random| expression(random, levels - 1);
     if levels == 0 {
         let leaves = [
-            "messages", "m", "m.content", "m['role']", "x", "tools", "1", "0", "-7", "1.5",
-            "99999999999", "'é'", "'ab' * 99", "none", "true", "[]", "{}", "missing", "bos_token",
-            "loop.index", "loop.last", "ns.a", "range(99)", "messages[0].content",
+            "messages",
+            "m",
+            "m.content",
+            "m['role']",
+            "x",
+            "tools",
+            "1",
+            "0",
+            "-7",
+            "1.5",
+            "99999999999",
+            "'é'",
+            "'ab' * 99",
+            "none",
+            "true",
+            "[]",
+            "{}",
+            "missing",
+            "bos_token",
+            "loop.index",
+            "loop.last",
+            "ns.a",
+            "range(99)",
+            "messages[0].content",
         ];
         return one(random, &leaves).to_owned();
     }
     let (a, b) = (inner(random), inner(random));
     match random.below(13) {
-        0 => format!("({a} {} {b})", one(random, &["+", "-", "*", "/", "//", "%", "**", "~"])),
-        1 => format!("({a} {} {b})", one(random, &["==", "!=", "<", ">=", "in", "not in"])),
+        0 => format!(
+            "({a} {} {b})",
+            one(random, &["+", "-", "*", "/", "//", "%", "**", "~"])
+        ),
+        1 => format!(
+            "({a} {} {b})",
+            one(random, &["==", "!=", "<", ">=", "in", "not in"])
+        ),
         2 => format!("({a} {} {b})", one(random, &["and", "or"])),
         3 => {
             let filters = [
-                "length", "tojson", "tojson(indent=2)", "trim", "upper", "list", "first", "last",
-                "join('-')", "reverse", "sort", "unique", "items", "string", "int", "abs",
-                "default('x')", "replace('a', 'bb')", "map(attribute='role')", "indent(4)",
-                "selectattr('role', 'equalto', 'user')", "rejectattr('content')", "capitalize",
-                "batch(2)", "dictsort", "safe", "sum", "round", "nothing", "split", "tojson(-1)",
+                "length",
+                "tojson",
+                "tojson(indent=2)",
+                "trim",
+                "upper",
+                "list",
+                "first",
+                "last",
+                "join('-')",
+                "reverse",
+                "sort",
+                "unique",
+                "items",
+                "string",
+                "int",
+                "abs",
+                "default('x')",
+                "replace('a', 'bb')",
+                "map(attribute='role')",
+                "indent(4)",
+                "selectattr('role', 'equalto', 'user')",
+                "rejectattr('content')",
+                "capitalize",
+                "batch(2)",
+                "dictsort",
+                "safe",
+                "sum",
+                "round",
+                "nothing",
+                "split",
+                "tojson(-1)",
             ];
             format!("({a} | {})", one(random, &filters))
         }
         4 => {
-            let tests = ["defined", "none", "string", "mapping", "iterable", "number", "odd"];
-            format!("({a} is {}{})", one(random, &["", "not "]), one(random, &tests))
+            let tests = [
+                "defined", "none", "string", "mapping", "iterable", "number", "odd",
+            ];
+            format!(
+                "({a} is {}{})",
+                one(random, &["", "not "]),
+                one(random, &tests)
+            )
         }
         5 => format!("{a}[{b}]"),
         6 => format!("{a}[{}:{b}]", one(random, &["", "1", "-2"])),
@@ -148,8 +279,17 @@ fn expression(random: &mut Random, levels: usize) -> String {
         9 => format!("{{'k': {a}, 'l': {b}}}"),
         10 => {
             let methods = [
-                "split('<')", "strip()", "startswith('a')", "replace('a', 'aa')", "items()",
-                "get('role')", "rstrip('x')", "upper()", "join(['a'])", "format(1)", "keys()",
+                "split('<')",
+                "strip()",
+                "startswith('a')",
+                "replace('a', 'aa')",
+                "items()",
+                "get('role')",
+                "rstrip('x')",
+                "upper()",
+                "join(['a'])",
+                "format(1)",
+                "keys()",
             ];
             format!("{a}.{}", one(random, &methods))
         }
@@ -162,8 +302,13 @@ fn expression(random: &mut Random, levels: usize) -> String {
 fn body(random: &mut Random, levels: usize) -> String {
     let mut out = String::new();
     for _ in 0..1 + random.below(3) {
-        let value = expression(random, random.below(4));
-        let inner = if levels > 0 { body(random, levels - 1) } else { "t\n".to_owned() };
+        let deep = random.below(4);
+        let value = expression(random, deep);
+        let inner = if levels > 0 {
+            body(random, levels - 1)
+        } else {
+            "t\n".to_owned()
+        };
         out += &match random.below(9) {
             0 => format!("{{% for m in {value} %}}{inner}{{% else %}}e{{% endfor %}}"),
             1 => format!("{{% for m in range(999) %}}{inner}{{% endfor %}}"),
@@ -182,11 +327,15 @@ fn body(random: &mut Random, levels: usize) -> String {
 #[test]
 fn made_templates_render_or_are_refused_within_bounds() {
     let (mut rendered, mut refused) = (0, 0);
-    fuzz("templates of a grammar", 1500, |random| {
+    fuzz("templates of a grammar", 4000, |random| {
         let levels = random.below(4);
         let body = body(random, levels);
         let source = format!("{{% for m in messages %}}{body}{{% endfor %}}");
-        *(if check(random, &source) { &mut rendered } else { &mut refused }) += 1;
+        *(if check(random, &source) {
+            &mut rendered
+        } else {
+            &mut refused
+        }) += 1;
     });
     assert!(rendered > 50 && refused > 50, "{rendered} {refused}");
 }

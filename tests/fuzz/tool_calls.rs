@@ -10,11 +10,48 @@ use crate::pieces::{mutated, soup, text};
 use crate::stopwatch::Stopwatch;
 
 const PARTS: &[&str] = &[
-    "<tool_call>", "</tool_call>", "<|python_tag|>", "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]",
-    "```tool_code\n", "```json\n", "```", "<start_function_call>", "<end_function_call>",
-    "<escape>", "call:", "{\"name\":\"now\",", "\"arguments\":{", "\"parameters\":{\"a\":", "{",
-    "}", "[", "]", "\"", "'", "\\", "\\u00", "now(", "now", "a=", ")", "1e9", "-", "null",
-    "None", ",", ":", ";", " ", "\n", "é", "\0", "{{{{", "[[[[", "((((",
+    "<tool_call>",
+    "</tool_call>",
+    "<|python_tag|>",
+    "[TOOL_CALLS]",
+    "[ARGS]",
+    "[CALL_ID]",
+    "```tool_code\n",
+    "```json\n",
+    "```",
+    "<start_function_call>",
+    "<end_function_call>",
+    "<escape>",
+    "call:",
+    "{\"name\":\"now\",",
+    "\"arguments\":{",
+    "\"parameters\":{\"a\":",
+    "{",
+    "}",
+    "[",
+    "]",
+    "\"",
+    "'",
+    "\\",
+    "\\u00",
+    "now(",
+    "now",
+    "a=",
+    ")",
+    "1e9",
+    "-",
+    "null",
+    "None",
+    ",",
+    ":",
+    ";",
+    " ",
+    "\n",
+    "é",
+    "\0",
+    "{{{{",
+    "[[[[",
+    "((((",
 ];
 
 /// Whole text, and the arguments of each call.
@@ -43,7 +80,10 @@ fn pieces<'a>(random: &mut Random, mut answer: &'a str) -> Vec<&'a str> {
     let mut pieces = Vec::new();
     while !answer.is_empty() {
         let count = 1 + random.below(7);
-        let end = answer.char_indices().nth(count).map_or(answer.len(), |(at, _)| at);
+        let end = answer
+            .char_indices()
+            .nth(count)
+            .map_or(answer.len(), |(at, _)| at);
         pieces.push(&answer[..end]);
         answer = &answer[end..];
     }
@@ -63,14 +103,19 @@ fn any_answer_is_read_the_same_in_any_pieces_and_soon() {
     ];
     fuzz("answers with calls", 20_000, |random| {
         let format = ToolFormat::ALL[random.below(ToolFormat::ALL.len())];
-        let seed = seeds[random.below(seeds.len())];
+        let (seed, other) = (random.below(seeds.len()), random.below(seeds.len()));
+        let more = text(random, PARTS, 9);
         let answer = match random.below(3) {
             0 => soup(random, PARTS, 30),
-            1 => mutated(random, seed, seeds[random.below(seeds.len())], PARTS),
-            _ => mutated(random, seed, &text(random, PARTS, 9), PARTS),
+            1 => mutated(random, seeds[seed], seeds[other], PARTS),
+            _ => mutated(random, seeds[seed], &more, PARTS),
         };
         let whole = read(format, &[&answer]);
-        assert_eq!(read(format, &pieces(random, &answer)), whole, "{format:?} {answer:?}");
+        assert_eq!(
+            read(format, &pieces(random, &answer)),
+            whole,
+            "{format:?} {answer:?}"
+        );
         let (text, calls, complete) = whole;
         assert!(complete <= calls.len());
         if calls.is_empty() {
@@ -78,7 +123,10 @@ fn any_answer_is_read_the_same_in_any_pieces_and_soon() {
         }
         for arguments in calls.iter().filter(|_| complete == calls.len()) {
             let object = serde_json::from_str::<serde_json::Map<_, _>>(arguments);
-            assert!(object.is_ok() || arguments.contains("\\u"), "{answer:?} {arguments:?}");
+            assert!(
+                object.is_ok() || arguments.contains("\\u"),
+                "{answer:?} {arguments:?}"
+            );
         }
     });
 }
@@ -88,11 +136,15 @@ fn long_answers_take_time_in_proportion() {
     fuzz("long answers with calls", 30, |random| {
         let format = ToolFormat::ALL[random.below(ToolFormat::ALL.len())];
         let unit = soup(random, PARTS, 6);
-        let answer = "<tool_call>[TOOL_CALLS]".to_owned() + &unit.repeat(200_000 / unit.len().max(1));
+        let answer =
+            "<tool_call>[TOOL_CALLS]".to_owned() + &unit.repeat(200_000 / unit.len().max(1));
         let watch = Stopwatch::start();
         let pieces: Vec<_> = pieces(random, &answer);
         read(format, &pieces);
         let took = watch.elapsed();
-        assert!(took < Duration::from_secs(8), "{format:?} {took:?}: {unit:?}");
+        assert!(
+            took < Duration::from_secs(8),
+            "{format:?} {took:?}: {unit:?}"
+        );
     });
 }
