@@ -84,8 +84,8 @@ fn merges(random: &mut Random) -> Vec<String> {
     (0..count).map(|_| merge(random)).collect()
 }
 
-/// Keys of a tokenizer, most of them well-formed by themselves.
-fn metadata(random: &mut Random) -> GgufBuilder {
+/// Keys of a tokenizer, most of them well-formed by themselves, and the token of unknown text.
+fn metadata(random: &mut Random) -> (GgufBuilder, Option<u32>) {
     let tokens = tokens(random);
     let mut count = tokens.len();
     if random.below(6) == 0 {
@@ -133,6 +133,7 @@ fn metadata(random: &mut Random) -> GgufBuilder {
     if random.below(4) > 0 {
         file = file.strings("tokenizer.ggml.merges", &merges(random));
     }
+    let mut unknown = None;
     for key in ["bos", "eos", "eot", "eom", "unknown", "padding"] {
         if random.below(3) == 0 {
             let id = match random.below(4) {
@@ -140,6 +141,7 @@ fn metadata(random: &mut Random) -> GgufBuilder {
                 _ => small(random.below(tokens.len() + 1) as u64),
             };
             file = file.u32(&format!("tokenizer.ggml.{key}_token_id"), id);
+            unknown = if key == "unknown" { Some(id) } else { unknown };
         }
     }
     for key in ["add_bos_token", "add_eos_token", "add_space_prefix"] {
@@ -151,14 +153,15 @@ fn metadata(random: &mut Random) -> GgufBuilder {
     let file = file.str("tokenizer.chat_template", template);
     let mut tensors = tiny_llama::tensors();
     tensors[0].1[1] = tokens.len() as u64;
-    tiny_llama::with_tensors(file, &tensors)
+    (tiny_llama::with_tensors(file, &tensors), unknown)
 }
 
 #[test]
 fn files_with_hostile_vocabularies_load_or_are_refused() {
     let (mut loaded, mut refused) = (0, 0);
     fuzz("vocabularies", 4000, |random| {
-        let file = metadata(random).build();
+        let (file, unknown) = metadata(random);
+        let file = file.build();
         let watch = Stopwatch::start();
         match session_from_bytes(CpuBackend::new(Precision::Exact), &file, None) {
             Ok(session) => {
@@ -169,12 +172,14 @@ fn files_with_hostile_vocabularies_load_or_are_refused() {
                     if let Ok(ids) = tokenizer.encode(&text, special) {
                         let known = |id: &u32| (*id as usize) < tokenizer.vocab_size();
                         assert!(ids.iter().all(known), "{ids:?}");
-                        // A file may call its bytes what it likes: text has to become them.
-                        let is_byte = |id: u32| {
+                        // A file may call its bytes, and its token for what it does not know,
+                        // what it likes: text has to become them.
+                        let is_text = |id: u32| {
                             let bytes = tokenizer.token_bytes(id).unwrap_or_default();
-                            bytes.starts_with(b"<0x")
+                            let is_unknown = Some(id) == unknown || bytes == b"<unk>";
+                            is_unknown || bytes.starts_with(b"<0x")
                         };
-                        let is_control = |id: &u32| tokenizer.is_control(*id) && !is_byte(*id);
+                        let is_control = |id: &u32| tokenizer.is_control(*id) && !is_text(*id);
                         assert!(special || !ids.iter().any(is_control), "{text:?}: {ids:?}");
                         tokenizer.decode(&ids);
                     }
