@@ -252,3 +252,12 @@ fn control_tokens_in_calls_and_tools_stay_text() {
     assert_eq!(ids.iter().filter(|id| **id == tiny_llama::EOS).count(), 2);
     assert_eq!(session.tokenizer().decode(&ids).matches(control).count(), 5);
 }
+
+#[test]
+fn template_options_are_variables_of_the_template() {
+    let session = session_with("{{ messages[0].content }}{{ mood }}", &[]);
+    let messages = json!([{ "role": "user", "content": "u" }]);
+    let options = json!({ "templateOptions": { "mood": "calm" } });
+    assert_eq!(prompt(&session, messages.clone(), options), "ucalm");
+    assert_eq!(prompt(&session, messages, json!({})), "u");
+}
