@@ -141,7 +141,8 @@ fn layers(fixtures: &[Fixture]) -> Row {
         }
     };
     let tensor = |name: &'static str| move |fixture: &Fixture| fixture.has_tensor(name);
-    let features: [(&str, Box<dyn Fn(&Fixture) -> bool>); 9] = [
+    type Has = Box<dyn Fn(&Fixture) -> bool>;
+    let features: [(&str, Has); 9] = [
         ("linear RoPE scaling", Box::new(scaling("linear"))),
         ("YaRN", Box::new(scaling("yarn"))),
         (
