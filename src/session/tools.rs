@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::constraint::with_whitespace;
 use super::error::SessionError;
 use super::options::{invalid, kind};
-use super::response_format::{MAX_SCHEMA_DEPTH, depth};
+use super::response_format::check_schema;
 use super::tool_calls::ToolFormat;
 use crate::tokenizer::{ChatMessage, Tokenizer};
 
@@ -145,10 +145,7 @@ impl Tool {
                 "a JSON schema, an object",
             ));
         }
-        if depth(parameters, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH {
-            let limit = format!("nested at most {MAX_SCHEMA_DEPTH} levels deep");
-            return Err(invalid(&place(), "nested deeper", limit));
-        }
+        check_schema(&place(), parameters)?;
         Ok(Self {
             name: name.to_owned(),
             declaration: declaration.clone(),

@@ -348,3 +348,81 @@ fn grammars_are_held_to_or_refused() {
     });
     assert!(taken > 20 && refused > 50, "{taken} {refused}");
 }
+
+/// Runs `work` on a stack as small as that of WebAssembly.
+fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(work);
+    thread.expect("it starts").join().expect("it ends well");
+}
+
+#[test]
+fn forms_that_nest_deeply_are_held_to_or_refused_on_a_small_stack() {
+    on_a_small_stack(|| {
+        let mut session = session();
+        let mut random = Random(5);
+        for levels in [9, 60, 127, 255, 510, 3000, 30_000] {
+            let nested = |open: &str, inner: &str, close: &str| {
+                open.repeat(levels) + inner + &close.repeat(levels)
+            };
+            let mut schema = json!({ "type": "null" });
+            for level in 0..levels.min(62) {
+                schema = match level % 3 {
+                    0 => json!({ "items": schema }),
+                    1 => json!({ "anyOf": [schema] }),
+                    _ => json!({ "properties": { "a": schema } }),
+                };
+            }
+            let rules: String = (0..levels)
+                .map(|level| format!("r{level}: \"a\" r{}\n", level + 1))
+                .collect();
+            let bracketed: String = (0..levels)
+                .map(|level| format!("r{level}: (((\"a\" r{})))\n", level + 1))
+                .collect();
+            let terminals: String = (0..levels)
+                .map(|level| format!("T{level}: \"a\" T{}\n", level + 1))
+                .collect();
+            let definitions: Map<String, Value> = (0..levels)
+                .map(|level| {
+                    (
+                        format!("d{level}"),
+                        json!({ "$ref": format!("#/$defs/d{}", level + 1) }),
+                    )
+                })
+                .chain([(format!("d{levels}"), json!({ "type": "null" }))])
+                .collect();
+            let regex = |pattern: String| json!({ "type": "regex", "pattern": pattern });
+            let lark = |grammar: String| json!({ "type": "lark", "grammar": grammar });
+            let schema_of = |schema: Value| json!({ "type": "json_schema", "schema": schema });
+            for format in [
+                regex(nested("(", "a", ")")),
+                regex(nested("(?:a|", "b", ")*")),
+                regex(nested("[", "a", "]")),
+                regex("a".to_owned() + &"*".repeat(levels)),
+                regex(nested("", "a", "|b")),
+                lark(format!("start: {}", nested("(", "\"a\"", ")"))),
+                lark(format!("start: {}", nested("(\"a\" | ", "\"b\"", ")*"))),
+                lark(format!("start: {}", nested("[", "\"a\"", "]"))),
+                lark(format!("start: T\nT: {}", nested("(", "\"a\"", ")"))),
+                lark(format!("start: /{}/", nested("(", "a", ")"))),
+                lark(format!("start: \"a\"{}", "*".repeat(levels))),
+                lark(format!("start: {}\"a\"", "~".repeat(levels))),
+                lark(format!(
+                    "start: %lark {}",
+                    nested("{ start: %lark ", "{ start: \"a\" }", "}")
+                )),
+                lark(format!("start: %json {}", nested("[", "1", "]"))),
+                lark(format!("start: %json {}", nested("{\"items\":", "{}", "}"))),
+                lark(format!("start: r0\n{rules}r{levels}: \"b\"")),
+                lark(format!("start: T0\n{terminals}T{levels}: \"b\"")),
+                lark(format!("start: r0\n{bracketed}r{levels}: \"b\"")),
+                schema_of(schema),
+                schema_of(json!({ "$ref": "#/$defs/d0", "$defs": definitions })),
+                schema_of(json!({ "type": "string", "pattern": nested("(", "a", ")") })),
+            ] {
+                if format.to_string().len() < 120_000 {
+                    check(&mut session, &mut random, &format);
+                }
+            }
+        }
+    });
+}

@@ -92,3 +92,13 @@ fn peak_resident_kib() -> Option<u64> {
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
+
+#[test]
+fn a_panic_that_someone_caught_fails_its_round() {
+    let run = std::thread::spawn(|| {
+        fuzz("a caught panic", 3, |_| {
+            std::panic::catch_unwind(|| panic!("on purpose")).ok();
+        });
+    });
+    assert!(run.join().is_err());
+}
