@@ -200,6 +200,8 @@ export interface TopLogprob {
   id: number;
   /** Its text by itself; U+FFFD stands for parts of characters. */
   text: string;
+  /** What it is made of; not for control tokens. */
+  bytes?: number[];
   logprob: number;
 }
 
@@ -210,12 +212,17 @@ export interface Token {
    * stop string or a tool call may have begun.
    */
   text: string;
-  /** Calls that became complete with this token, which are no part of the text. */
+  /**
+   * Parts of calls that became certain with this token. They are no part of the text, except
+   * those of a call that the answer's end leaves incomplete: its text follows at the end.
+   */
   toolCalls?: ToolCallDelta[];
   /** Position in the answer, from 0. */
   index: number;
   /** When it was sampled, on the page's `performance.now()` timeline. */
   atMs: number;
+  /** What it is made of; with `logprobs` only, and not for control tokens. */
+  bytes?: number[];
   /** Natural logarithm of its probability under the raw logits; with `logprobs` only. */
   logprob?: number;
   /** The likeliest tokens under the raw logits, likeliest first; with `logprobs` only. */

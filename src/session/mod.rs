@@ -29,7 +29,7 @@ pub use load::{LoadOptions, Loader};
 pub use options::{GenerateOptions, Input, template_options};
 pub use response_format::ResponseFormat;
 pub use score::{ScoreJob, ScoreProgress, ScoreResult};
-pub use tool_calls::{ToolCallDelta, ToolFormat};
+pub use tool_calls::{Parsed, ToolCallDelta, ToolFormat, ToolParser};
 pub use tools::{Tool, ToolChoice};
 
 use std::cell::OnceCell;
@@ -49,7 +49,6 @@ use crate::tokenizer::{
 use constraint::{Constraint, Constraints};
 use kv_cache::KvCache;
 use pacer::Pacer;
-use tool_calls::ToolParser;
 
 /// Positions of one KV block: large enough that attention runs over long contiguous pieces,
 /// small enough that a short chat takes little memory.
