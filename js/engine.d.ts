@@ -52,7 +52,8 @@ export class Exchange {
 
 export class Loader {
   private constructor();
-  static open(options: LoaderOptions): Promise<Loader>;
+  /** `tokenizer`: the bytes of a `tokenizer.json`. */
+  static open(options: LoaderOptions, tokenizer?: Uint8Array): Promise<Loader>;
   push(bytes: Uint8Array): void;
   endFile(): void;
   finish(): Promise<Engine>;

@@ -40,6 +40,8 @@ export type Call =
 export interface LoadMessage {
   type: 'load';
   files: WireFile[];
+  /** A `tokenizer.json`. */
+  tokenizer: WireFile | undefined;
   settings: EngineSettings;
   /** Never logged, never part of an error. */
   headers: [string, string][];

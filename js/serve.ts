@@ -1,16 +1,17 @@
 // The worker's side of the protocol: one load, then calls. It knows nothing of the global
 // scope it runs in, so that it can be driven over any pair of ports.
 
-import type { Engine, Loader, LoaderOptions } from './engine.js';
+import type { Engine } from './engine.js';
 import { TokenbrookError, toWire } from './errors.js';
 import { loadModel, publicUrl } from './loader.js';
+import type { LoaderClass } from './loader.js';
 import type { FromWorker, LoadMessage, ToWorker } from './protocol.js';
 import { Scheduler } from './scheduler.js';
 
 /** The exports of `engine.js`. */
 export interface EngineModule {
   default: (options: { module_or_path: Response }) => Promise<unknown>;
-  Loader: { open(options: LoaderOptions): Promise<Loader> };
+  Loader: LoaderClass;
 }
 
 export interface Port {
@@ -70,6 +71,7 @@ async function load(
 ): Promise<Engine> {
   return loadModel({
     files: message.files,
+    tokenizer: message.tokenizer,
     settings: message.settings,
     headers: message.headers,
     engine,

@@ -23,6 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 const CRATE_HOME: &[(&str, &[&str])] = &[
     ("candle_core", &["backend/cpu", "quant"]),
     ("tokenizers", &["tokenizer"]),
+    ("fancy_regex", &["tokenizer"]),
     ("minijinja", &["tokenizer"]),
     ("minijinja_contrib", &["tokenizer"]),
     ("llguidance", &["session/constraint"]),

@@ -241,6 +241,7 @@ export class FakeModule {
   readonly received: number[] = [];
   filesEnded = 0;
   options: LoaderOptions | undefined;
+  tokenizer: Uint8Array | undefined;
   failPush: Error | undefined;
 
   readonly exports = {
@@ -251,8 +252,9 @@ export class FakeModule {
   #loaderClass() {
     const module = this;
     return class {
-      static async open(options: LoaderOptions) {
+      static async open(options: LoaderOptions, tokenizer?: Uint8Array) {
         module.options = options;
+        module.tokenizer = tokenizer;
         return new this();
       }
       get receivedBytes(): number {

@@ -24,11 +24,14 @@ pub struct Token {
     pub text: String,
     /// Position in the answer, from 0.
     pub index: usize,
-    /// Tool calls that became complete with it.
+    /// Parts of tool calls that became certain with it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCallDelta>,
     /// When it was sampled, on the session's clock.
     pub at_ms: f64,
+    /// What it is made of, where log-probabilities are asked for; control tokens are no bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Vec<u8>>,
     /// Natural logarithm of its probability under the raw logits, where asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logprob: Option<f64>,
@@ -44,6 +47,9 @@ pub struct TopLogprob {
     pub id: u32,
     /// Its text by itself; U+FFFD stands for parts of characters.
     pub text: String,
+    /// What it is made of; control tokens are no bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Vec<u8>>,
     /// Natural logarithm of its probability.
     pub logprob: f64,
 }
@@ -53,9 +59,18 @@ impl TopLogprob {
         Self {
             id: token.id,
             text: tokenizer.decode(&[token.id]),
+            bytes: bytes_of(token.id, tokenizer),
             logprob: token.logprob,
         }
     }
+}
+
+/// A token's bytes, unless it is a control token.
+fn bytes_of(id: u32, tokenizer: &Tokenizer) -> Option<Vec<u8>> {
+    let bytes = tokenizer
+        .token_bytes(id)
+        .filter(|_| !tokenizer.is_control(id));
+    bytes.map(<[u8]>::to_vec)
 }
 
 /// What one piece of work led to.
@@ -229,7 +244,7 @@ impl Generation {
         if let Some(usage) = &mut self.usage {
             usage.push(id);
         }
-        let is_end = !self.options.ignore_eos && tokenizer.end_ids().contains(&id);
+        let is_end = !self.options.ignore_eos && self.ends(id, tokenizer);
         let bytes = tokenizer.token_bytes(id).filter(|bytes| {
             let tools = self.tools.as_ref();
             !tokenizer.is_control(id) || tools.is_some_and(|tools| tools.is_marker(bytes))
@@ -259,12 +274,22 @@ impl Generation {
             tool_calls: shown.calls,
             index,
             at_ms: now_ms,
+            bytes: logprobs.and_then(|_| bytes_of(id, tokenizer)),
             logprob: logprobs.map(|logprobs| logprobs.chosen),
             top_logprobs: logprobs.map(|logprobs| {
                 let top = logprobs.top.iter();
                 top.map(|token| TopLogprob::new(token, tokenizer)).collect()
             }),
         })
+    }
+
+    /// Whether an answer ends with a token.
+    fn ends(&self, id: u32, tokenizer: &Tokenizer) -> bool {
+        let ends_calls = || {
+            let bytes = tokenizer.token_bytes(id).unwrap_or_default();
+            tokenizer.is_control(id) && self.tools.as_ref().is_some_and(|tools| tools.is_end(bytes))
+        };
+        tokenizer.end_ids().contains(&id) || ends_calls()
     }
 
     /// Takes tool calls out of the answer's text.
@@ -280,7 +305,7 @@ impl Generation {
             let rest = tools.finish();
             shown.text.push_str(&rest.text);
             shown.calls.extend(rest.calls);
-            if tools.calls() > 0 && self.finished == Some(FinishReason::Stop) {
+            if tools.complete() > 0 && self.finished == Some(FinishReason::Stop) {
                 self.finished = Some(FinishReason::ToolCalls);
             }
         }

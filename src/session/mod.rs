@@ -31,7 +31,7 @@ pub use load::{LoadOptions, Loader};
 pub use options::{GenerateOptions, Input, template_options};
 pub use response_format::ResponseFormat;
 pub use score::{ScoreJob, ScoreProgress, ScoreResult};
-pub use tool_calls::{ToolCallDelta, ToolFormat};
+pub use tool_calls::{Parsed, ToolCallDelta, ToolFormat, ToolParser};
 pub use tools::{Tool, ToolChoice};
 
 use std::cell::{Cell, OnceCell};
@@ -49,7 +49,6 @@ use constraint::{Constraint, Constraints};
 use kv_cache::KvCache;
 use pacer::Pacer;
 use run_ahead::RunAhead;
-use tool_calls::ToolParser;
 
 /// Positions of one KV block: large enough that attention runs over long contiguous pieces,
 /// small enough that a short chat takes little memory.

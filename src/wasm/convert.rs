@@ -41,10 +41,14 @@ pub(super) fn throw(error: &Error) -> JsValue {
     let code = JsValue::from_str(error.code());
     // Setting a property on a fresh object cannot fail.
     let _ = js_sys::Reflect::set(&thrown, &JsValue::from_str("code"), &code);
-    if let Error::Session(
-        SessionError::InvalidOption { name, .. } | SessionError::UnknownOption { name, .. },
-    ) = error
-    {
+    let option = match error {
+        Error::Session(
+            SessionError::InvalidOption { name, .. } | SessionError::UnknownOption { name, .. },
+        ) => Some(name.as_str()),
+        Error::Session(SessionError::TokenizerOption(_)) => Some("tokenizer"),
+        _ => None,
+    };
+    if let Some(name) = option {
         let name = JsValue::from_str(name);
         let _ = js_sys::Reflect::set(&thrown, &JsValue::from_str("option"), &name);
     }

@@ -33,16 +33,20 @@ pub(super) struct Choices {
 #[wasm_bindgen]
 impl Loader {
     /// `{ contextLength?, precision?, backend?, kvCache?, gpu?, fileBytes: (number | null)[] }`,
-    /// one entry of `fileBytes` a file.
+    /// one entry of `fileBytes` a file; and the `tokenizer.json` to use rather than the model's
+    /// vocabulary.
     ///
     /// # Errors
     /// `invalid-option`; `insecure-context` and `unsupported-environment` where `webgpu` is
     /// asked for and there is none.
-    pub async fn open(options: JsValue) -> Result<Self, JsValue> {
+    pub async fn open(options: JsValue, tokenizer: Option<Vec<u8>>) -> Result<Self, JsValue> {
         let options = to_options(options, "load options")?;
         let asked = Asked::read(&options).map_err(|error| throw(&error))?;
         let (backend, choices) = choose(&asked).await.map_err(|error| throw(&error))?;
-        let inner = session::Loader::new(backend, asked.load, Rc::new(PerformanceClock));
+        let mut inner = session::Loader::new(backend, asked.load, Rc::new(PerformanceClock));
+        if let Some(json) = tokenizer {
+            inner = inner.with_tokenizer(json);
+        }
         Ok(Self { inner, choices })
     }
 
