@@ -159,11 +159,4 @@ impl Variant {
     pub(super) fn wants_sums(self) -> bool {
         matches!(self, Self::Rows | Self::RowsQuads)
     }
-
-    /// Normalized mean square error that is allowed: for the fast ones against activations
-    /// rounded alike, of which one near a half may go either way.
-    #[must_use]
-    pub fn max_nmse(self) -> f64 {
-        if self.is_fast() { 1e-6 } else { 1e-10 }
-    }
 }
