@@ -200,7 +200,7 @@ fn nibbles(qs: [u8; 16]) -> Quads {
 fn fifths(qh: [u8; 4], qs: [u8; 16]) -> Quads {
     let (low, bits) = (nibbles(qs), u32::from_le_bytes(qh));
     // The product puts bit b of four at bit 0 of byte b.
-    let spread = |j: usize| (bits >> (4 * j) & 15) * 0x0020_4081 & ONE_BIT;
+    let spread = |j: usize| ((bits >> (4 * j) & 15) * 0x0020_4081) & ONE_BIT;
     std::array::from_fn(|j| low[j] | spread(j) << 4)
 }
 
