@@ -82,7 +82,7 @@ impl Prepared {
         plan: Option<Plan>,
     ) -> Result<Self, GpuError> {
         let layout = KvLayout {
-            format: options.kv.unwrap_or(KvFormat::F16),
+            format: options.kv_format(gpu.capabilities()),
             num_kv_heads: shape.heads.num_kv_heads,
             head_dim: shape.heads.head_dim,
             block_tokens: shape.block_tokens,
