@@ -12,7 +12,7 @@ use super::readback::Readback;
 use super::recorder::{Extents, Recording as Recorded};
 use super::sampler::{Mode, RING_SLOTS, SLOT_WORDS, Sampler};
 use super::step::StepWords;
-use super::{Gpu, GpuError, KvFormat, WebGpuOptions};
+use super::{Gpu, GpuError, WebGpuOptions};
 use crate::backend::{ModelShape, Outputs, RopeSpec, TokenSlot};
 
 /// Bytes of a slot of the ring of tokens.
