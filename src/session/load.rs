@@ -129,7 +129,7 @@ impl<B: Backend> Loader<B> {
             template,
             constraints: std::cell::OnceCell::new(),
             kv: KvCache::new(context_length, BLOCK_TOKENS, ring),
-            pacer: Pacer::new(MAX_ROWS),
+            pacer: Pacer::new(1, MAX_ROWS),
             run_ahead: RunAhead::default(),
             next_generation: std::cell::Cell::new(0),
             clock: self.clock,
