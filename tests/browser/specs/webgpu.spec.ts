@@ -189,8 +189,10 @@ test.describe('architectures', () => {
         const scored = await page.evaluate(
           async ([name, contextLength, ids]) => {
             const options = { backend: 'webgpu', kvCache: 'f32', contextLength } as const;
-            await using model = await tokenbrook.load(`/fixtures/${name}.gguf`, options);
-            return model.score(ids);
+            const model = await tokenbrook.load(`/fixtures/${name}.gguf`, options);
+            const scored = await model.score(ids);
+            await model.dispose();
+            return scored;
           },
           [name, contextLength, ids] as const,
         );
@@ -215,8 +217,8 @@ test.describe('a page', () => {
 
   test('auto passes a software adapter by, and says so', async () => {
     const info = await page.evaluate(async () => {
-      await using model = await tokenbrook.load('/tiny.gguf');
-      return model.info;
+      const { info } = await tokenbrook.load('/tiny.gguf');
+      return info;
     });
     expect(info.backend).toBe('cpu');
     expect(info.backendReason).toContain('software');
@@ -228,8 +230,8 @@ test.describe('a page', () => {
     expect(refused.code).toBe('unsupported-environment');
     expect(refused.message).toContain('cpu');
     const reason = await page.evaluate(async (workerUrl) => {
-      await using model = await tokenbrook.load('/tiny.gguf', { workerUrl });
-      return [model.info.backend, model.info.backendReason];
+      const { info } = await tokenbrook.load('/tiny.gguf', { workerUrl });
+      return [info.backend, info.backendReason];
     }, workerUrl);
     expect(reason[0]).toBe('cpu');
     expect(reason[1]).toContain('WebGPU');
@@ -240,7 +242,7 @@ test.describe('a page', () => {
     const seen = await page.evaluate(async () => {
       const workerUrl = '/workers/losing.js';
       const options = { backend: 'webgpu', workerUrl } as const;
-      await using model = await tokenbrook.load('/tiny.gguf', options);
+      const model = await tokenbrook.load('/tiny.gguf', options);
       const ids = async (stream: AsyncIterable<{ id: number }>): Promise<number[]> => {
         const ids: number[] = [];
         for await (const { id } of stream) ids.push(id);
