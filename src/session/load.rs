@@ -12,7 +12,7 @@ use super::{BLOCK_TOKENS, MAX_ROWS, ModelDescription, Session};
 use crate::backend::Backend;
 use crate::gguf::{Header, Metadata, Reader, Sink, StringArray, TensorInfo};
 use crate::measure::Clock;
-use crate::model::{Config, ModelError, WeightLoader};
+use crate::model::{Assembly, Limits, ModelError, ModelFacts, WeightLoader};
 use crate::tokenizer::{ChatTemplate, Strings, TemplateError, Tokenizer, Vocabulary};
 
 /// Context length where the caller names none and the model allows it.
@@ -28,9 +28,11 @@ pub struct LoadOptions {
 }
 
 /// Builds a session from the bytes of a GGUF file, or of its shards in order.
-pub struct Loader<B: Backend> {
+///
+/// `M` says how: [`WeightLoader`] for the forward pass on a backend.
+pub struct Loader<B: Backend, M: Assembly<B> = WeightLoader> {
     reader: Reader,
-    sink: ModelSink<B>,
+    sink: ModelSink<B, M>,
     clock: Rc<dyn Clock>,
 }
 
@@ -38,6 +40,14 @@ impl<B: Backend> Loader<B> {
     /// Starts with an empty backend.
     #[must_use]
     pub fn new(backend: B, options: LoadOptions, clock: Rc<dyn Clock>) -> Self {
+        Self::assembling(backend, options, clock)
+    }
+}
+
+impl<B: Backend, M: Assembly<B>> Loader<B, M> {
+    /// As [`new`](Loader::new), for any way of building the model.
+    #[must_use]
+    pub fn assembling(backend: B, options: LoadOptions, clock: Rc<dyn Clock>) -> Self {
         Self {
             reader: Reader::new(&options.file_bytes),
             sink: ModelSink {
@@ -66,6 +76,12 @@ impl<B: Backend> Loader<B> {
         self.reader.end_file(&mut self.sink)
     }
 
+    /// Whether the first header is complete, and accepted.
+    #[must_use]
+    pub fn has_header(&self) -> bool {
+        self.sink.parts.is_some()
+    }
+
     /// Bytes taken so far.
     #[must_use]
     pub fn received_bytes(&self) -> u64 {
@@ -85,35 +101,41 @@ impl<B: Backend> Loader<B> {
             ..
         } = self.sink;
         let Parts {
-            config,
+            facts,
             context_length,
-            loader,
+            assembly,
             tokenizer,
             template,
         } = parts.ok_or(SessionError::Internal(
             "the reader finished without a header",
         ))?;
         let description = ModelDescription {
-            name: config.name.clone(),
-            architecture: config.architecture.name.to_owned(),
+            name: facts.name.clone(),
+            architecture: facts.architecture.to_owned(),
             quantization: main_quantization(&bytes_by_type),
-            parameters: loader.parameters(),
+            parameters: assembly.parameters(),
             context_length,
         };
-        let ring = config.window().map(|window| Ring {
+        let ring = facts.window.map(|window| Ring {
             window,
             max_rows: MAX_ROWS,
         });
-        let weights = loader.finish(context_length, MAX_ROWS, BLOCK_TOKENS, &mut backend)?;
+        let limits = Limits {
+            context_length,
+            max_rows: MAX_ROWS,
+            block_tokens: BLOCK_TOKENS,
+        };
+        let plan = assembly.finish(&limits, &mut backend)?;
+        let kv = KvCache::new(context_length, BLOCK_TOKENS, ring, facts.rewinds);
         Ok(Session {
             backend,
-            config,
-            weights,
+            facts,
+            plan,
             description,
             tokenizer,
             template,
             constraints: std::cell::OnceCell::new(),
-            kv: KvCache::new(context_length, BLOCK_TOKENS, ring),
+            kv,
             pacer: Pacer::new(MAX_ROWS),
             clock: self.clock,
         })
@@ -121,23 +143,23 @@ impl<B: Backend> Loader<B> {
 }
 
 /// What the first header gives.
-struct Parts {
-    config: Config,
+struct Parts<M> {
+    facts: ModelFacts,
     context_length: usize,
-    loader: WeightLoader,
+    assembly: M,
     tokenizer: Tokenizer,
     template: Option<Result<ChatTemplate, TemplateError>>,
 }
 
 /// Where the reader's findings go.
-struct ModelSink<B: Backend> {
+struct ModelSink<B: Backend, M: Assembly<B>> {
     backend: B,
     options: LoadOptions,
-    parts: Option<Parts>,
+    parts: Option<Parts<M>>,
     bytes_by_type: BTreeMap<&'static str, u64>,
 }
 
-impl<B: Backend> Sink for ModelSink<B> {
+impl<B: Backend, M: Assembly<B>> Sink for ModelSink<B, M> {
     type Error = SessionError;
 
     fn header(&mut self, _shard: usize, header: &Header) -> Result<(), SessionError> {
@@ -147,7 +169,7 @@ impl<B: Backend> Sink for ModelSink<B> {
         let Some(parts) = &mut self.parts else {
             return Ok(());
         };
-        parts.loader.header(header, &mut self.backend)?;
+        parts.assembly.header(header, &mut self.backend)?;
         for tensor in &header.tensors {
             let bytes = self
                 .bytes_by_type
@@ -168,30 +190,29 @@ impl<B: Backend> Sink for ModelSink<B> {
             return Err(SessionError::Internal("rows came before a header"));
         };
         Ok(parts
-            .loader
+            .assembly
             .rows(tensor, first_row, blocks, &mut self.backend)?)
     }
 }
 
-impl<B: Backend> ModelSink<B> {
-    fn first_header(&mut self, metadata: &Metadata) -> Result<Parts, SessionError> {
-        let config = Config::from_metadata(metadata)?;
-        let context_length = context_length(&config, self.options.context_length)?;
+impl<B: Backend, M: Assembly<B>> ModelSink<B, M> {
+    fn first_header(&mut self, metadata: &Metadata) -> Result<Parts<M>, SessionError> {
+        let assembly = M::begin(metadata, &mut self.backend)?;
+        let facts = assembly.facts();
+        let context_length = context_length(facts.context_length, self.options.context_length)?;
         let tokenizer = tokenizer(metadata)?;
         let template = chat_template(metadata, &tokenizer)?;
-        let loader = WeightLoader::new(&config, &mut self.backend)?;
         Ok(Parts {
-            config,
+            facts,
             context_length,
-            loader,
+            assembly,
             tokenizer,
             template,
         })
     }
 }
 
-fn context_length(config: &Config, asked: Option<usize>) -> Result<usize, SessionError> {
-    let most = config.context_length;
+fn context_length(most: usize, asked: Option<usize>) -> Result<usize, SessionError> {
     match asked {
         None => Ok(most.min(DEFAULT_CONTEXT)),
         Some(asked) if (1..=most).contains(&asked) => Ok(asked),

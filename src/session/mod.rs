@@ -42,7 +42,7 @@ use crate::backend::{
     TokenSource,
 };
 use crate::measure::Clock;
-use crate::model::{Config, Weights, forward};
+use crate::model::{ModelFacts, Plan};
 use crate::tokenizer::{
     ChatMessage, ChatTemplate, Now, Segment, TemplateError, TemplateOptions, Tokenizer,
 };
@@ -80,8 +80,8 @@ pub struct ModelDescription {
 /// A model that is ready to generate.
 pub struct Session<B: Backend> {
     backend: B,
-    config: Config,
-    weights: Weights,
+    facts: ModelFacts,
+    plan: Plan,
     description: ModelDescription,
     tokenizer: Tokenizer,
     template: Option<Result<ChatTemplate, TemplateError>>,
@@ -312,7 +312,7 @@ impl<B: Backend> Session<B> {
             outputs,
         };
         if self.backend.begin(&step)? == Recording::Needed {
-            forward(&self.config, &self.weights, &mut self.backend, outputs)?;
+            self.plan.record(&mut self.backend, outputs)?;
         }
         let slot = match sample {
             Some(params) => Some(self.backend.sample(Slot::Logits, params)?),
@@ -341,7 +341,7 @@ impl<B: Backend> Session<B> {
     }
 
     fn check_id(&self, id: u32) -> Result<(), SessionError> {
-        let vocab_size = self.config.vocab_size;
+        let vocab_size = self.facts.vocab_size;
         if (id as usize) < vocab_size {
             return Ok(());
         }

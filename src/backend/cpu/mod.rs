@@ -21,6 +21,8 @@ use super::{
 };
 use crate::gguf::GgmlType;
 use attention::CacheLayout;
+#[cfg(feature = "compat")]
+pub(crate) use matrix::candle_type;
 use matrix::Matrix;
 use rope::RopeTable;
 
