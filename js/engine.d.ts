@@ -53,6 +53,8 @@ export class Loader {
   endFile(): void;
   finish(): Engine;
   free(): void;
+  /** Whether the header of the first file is complete and accepted. */
+  readonly hasHeader: boolean;
   readonly receivedBytes: number;
 }
 

@@ -31,7 +31,13 @@ export async function load(source: Source, options: LoadOptions = {}): Promise<M
     checked.wasmUrl === undefined
       ? new URL('./engine_bg.wasm', import.meta.url)
       : new URL(checked.wasmUrl, base);
-  return whenLoaded(startWorker(checked.workerUrl), checked, files, wasmUrl.href);
+  const compatWasmUrl =
+    // Nothing lies beside a `data:` or `blob:` address.
+    checked.wasmUrl !== undefined && wasmUrl.protocol.startsWith('http')
+      ? new URL('compat_bg.wasm', wasmUrl)
+      : new URL('./compat_bg.wasm', import.meta.url);
+  const wasm = { wasmUrl: wasmUrl.href, compatWasmUrl: compatWasmUrl.href };
+  return whenLoaded(startWorker(checked.workerUrl), checked, files, wasm);
 }
 
 function checkEnvironment(): void {
@@ -68,7 +74,7 @@ function whenLoaded(
   worker: Worker,
   checked: CheckedLoad,
   files: WireFile[],
-  wasmUrl: string,
+  wasm: Pick<LoadMessage, 'wasmUrl' | 'compatWasmUrl'>,
 ): Promise<Model> {
   const { settings, headers, signal, onProgress } = checked;
   return new Promise<Model>((resolve, reject) => {
@@ -102,7 +108,7 @@ function whenLoaded(
       files,
       settings,
       headers,
-      wasmUrl,
+      ...wasm,
       pageTimeOrigin: performance.timeOrigin,
     };
     worker.postMessage(message);

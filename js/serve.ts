@@ -18,13 +18,17 @@ export interface Port {
   addEventListener(type: 'message', listener: (event: { data: ToWorker }) => void): void;
 }
 
-/** Serves one model to `port`. */
-export function serve(port: Port, engineModule: EngineModule): void {
+/** Serves one model to `port`; `compatModule` is asked for when a model needs it. */
+export function serve(
+  port: Port,
+  engineModule: EngineModule,
+  compatModule: () => Promise<EngineModule>,
+): void {
   const post = (message: FromWorker): void => port.postMessage(message);
   let scheduler: Scheduler | undefined;
   port.addEventListener('message', ({ data }) => {
     if (data.type === 'load') {
-      load(data, engineModule, post).then(
+      load(data, engineModule, compatModule, post).then(
         (engine) => {
           scheduler = new Scheduler({
             engine,
@@ -64,6 +68,7 @@ function dispatch(scheduler: Scheduler, message: Exclude<ToWorker, LoadMessage>)
 async function load(
   message: LoadMessage,
   engineModule: EngineModule,
+  compatModule: () => Promise<EngineModule>,
   post: (message: FromWorker) => void,
 ): Promise<Engine> {
   return loadModel({
@@ -71,6 +76,7 @@ async function load(
     settings: message.settings,
     headers: message.headers,
     engine: instantiate(message.wasmUrl, engineModule),
+    compat: async () => instantiate(message.compatWasmUrl, await compatModule()),
     report: (progress) => post({ type: 'progress', progress }),
   });
 }

@@ -14,4 +14,4 @@ scope.addEventListener('unhandledrejection', (event) => {
   scope.postMessage({ type: 'crashed', error: toWire(event.reason) });
 });
 
-serve(scope, engine);
+serve(scope, engine, () => import('./compat.js'));

@@ -202,7 +202,12 @@ impl Backend for CompatBackend {
         no_operations("out_residual")
     }
 
-    fn norm_gate_up_act(&mut self, _: Slot, _: &NormGateUpAct, _: Slot) -> Result<(), BackendError> {
+    fn norm_gate_up_act(
+        &mut self,
+        _: Slot,
+        _: &NormGateUpAct,
+        _: Slot,
+    ) -> Result<(), BackendError> {
         no_operations("norm_gate_up_act")
     }
 

@@ -41,18 +41,26 @@ impl Kept {
     #[cfg(test)]
     fn held(&self) -> usize {
         let slabs = self.slabs.iter();
-        slabs.filter_map(|slab| slab.bytes.as_ref()).map(Vec::len).sum()
+        slabs
+            .filter_map(|slab| slab.bytes.as_ref())
+            .map(Vec::len)
+            .sum()
     }
 }
 
 impl Read for Kept {
     fn read(&mut self, out: &mut [u8]) -> Result<usize> {
-        let after = self.slabs.partition_point(|slab| slab.start <= self.position);
+        let after = self
+            .slabs
+            .partition_point(|slab| slab.start <= self.position);
         let Some(slab) = after.checked_sub(1).and_then(|at| self.slabs.get_mut(at)) else {
             return Ok(0);
         };
         let Some(bytes) = &slab.bytes else {
-            return Err(Error::new(ErrorKind::InvalidInput, "a piece was read twice"));
+            return Err(Error::new(
+                ErrorKind::InvalidInput,
+                "a piece was read twice",
+            ));
         };
         let skipped = usize::try_from(self.position - slab.start).unwrap_or(usize::MAX);
         let rest = bytes.get(skipped..).unwrap_or_default();

@@ -11,7 +11,7 @@ use super::tensors::{EMBEDDING, OUTPUT, Source, Want, wants};
 use super::whole::Whole;
 use crate::backend::cpu::candle_type;
 use crate::backend::{BackendError, BackendMemory};
-use crate::gguf::{GgmlType, Header, Metadata, TensorInfo};
+use crate::gguf::{GgmlType, Header, TensorInfo};
 use crate::model::{Assembly, Limits, ModelError, ModelFacts, Plan};
 
 /// Builds one of candle's models into a [`CompatBackend`].
@@ -50,8 +50,8 @@ impl Held {
 }
 
 impl Assembly<CompatBackend> for CompatLoader {
-    fn begin(metadata: &Metadata, _backend: &mut CompatBackend) -> Result<Self, ModelError> {
-        let shape = Shape::from_metadata(metadata)?;
+    fn begin(header: &Header, _backend: &mut CompatBackend) -> Result<Self, ModelError> {
+        let shape = Shape::from_metadata(&header.metadata)?;
         let wants = wants(&shape);
         let sources = wants.iter().flat_map(|want| want.forms.iter().flatten());
         let accepted = sources
@@ -145,12 +145,11 @@ impl Assembly<CompatBackend> for CompatLoader {
             tensor_infos: tensors,
             tensor_data_offset: 0,
         };
-        let whole = Whole::load(&self.shape, content, &mut kept).map_err(|error| {
-            ModelError::Refused {
+        let whole =
+            Whole::load(&self.shape, content, &mut kept).map_err(|error| ModelError::Refused {
                 architecture: self.shape.family.architecture(),
                 why: error.to_string(),
-            }
-        })?;
+            })?;
         let memory = BackendMemory {
             weights_bytes,
             ..BackendMemory::default()
@@ -217,7 +216,12 @@ impl CompatLoader {
     /// Whether there is room for what candle allocates while it loads. It aborts where memory is
     /// short; this finds out first, and the allocator hands the same bytes out again.
     fn probe(&self) -> Result<(), BackendError> {
-        let largest = self.held.values().map(Held::loaded_bytes).max().unwrap_or(0);
+        let largest = self
+            .held
+            .values()
+            .map(Held::loaded_bytes)
+            .max()
+            .unwrap_or(0);
         let embedding = self.shape.vocab_size * self.shape.hidden_size * size_of::<f32>();
         let bytes = largest.saturating_mul(2).saturating_add(embedding as u64);
         reserve(usize::try_from(bytes).unwrap_or(usize::MAX)).map(drop)

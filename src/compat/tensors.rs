@@ -79,7 +79,11 @@ impl Wants {
             let all = [inputs, outputs, experts];
             self.0.push(Want {
                 forms: vec![
-                    vec![source(format!("{kind}_exps.weight"), &all, (expert, experts))],
+                    vec![source(
+                        format!("{kind}_exps.weight"),
+                        &all,
+                        (expert, experts),
+                    )],
                     vec![source(name.clone(), &all[..2], (0, 1))],
                 ],
                 name,
@@ -163,7 +167,12 @@ fn attention(wants: &mut Wants, shape: &Shape, kv_heads: usize, block: &str) {
 
 fn glm4(wants: &mut Wants, shape: &Shape, kv_heads: usize, block: &str) {
     let (c, f) = (shape.hidden_size, shape.intermediate_size);
-    for norm in ["attn_norm", "ffn_norm", "post_attention_norm", "post_ffw_norm"] {
+    for norm in [
+        "attn_norm",
+        "ffn_norm",
+        "post_attention_norm",
+        "post_ffw_norm",
+    ] {
         wants.one(format!("{block}.{norm}.weight"), &[c]);
     }
     attention(wants, shape, kv_heads, block);

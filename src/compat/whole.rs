@@ -2,9 +2,7 @@
 
 use candle_core::quantized::gguf_file::Content;
 use candle_core::{DType, Device, Result, Tensor};
-use candle_transformers::models::{
-    quantized_glm4, quantized_lfm2, quantized_llama, quantized_phi,
-};
+use candle_transformers::models::{quantized_glm4, quantized_lfm2, quantized_llama, quantized_phi};
 
 use super::kept::Kept;
 use super::shape::{Family, Shape};
@@ -29,9 +27,9 @@ impl Whole {
     pub(super) fn load(shape: &Shape, content: Content, kept: &mut Kept) -> Result<Self> {
         let cpu = Device::Cpu;
         let model = match shape.family {
-            Family::Phi2 => Model::Phi2(quantized_phi::ModelWeights::from_gguf(
-                content, kept, &cpu,
-            )?),
+            Family::Phi2 => {
+                Model::Phi2(quantized_phi::ModelWeights::from_gguf(content, kept, &cpu)?)
+            }
             Family::Glm4 => Model::Glm4(quantized_glm4::ModelWeights::from_gguf(
                 content,
                 kept,

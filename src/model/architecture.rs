@@ -182,7 +182,11 @@ impl Architecture {
     pub fn supported() -> String {
         let names: Vec<_> = ARCHITECTURES.iter().map(|a| a.name).collect();
         let compat: Vec<_> = COMPAT_ARCHITECTURES.iter().map(|(_, name)| *name).collect();
-        format!("{}; by the compat artifact: {}", names.join(", "), compat.join(", "))
+        format!(
+            "{}; by the compat artifact: {}",
+            names.join(", "),
+            compat.join(", ")
+        )
     }
 
     /// Whether the compat artifact runs files of this kind, which [`forward`](super::forward)

@@ -5,7 +5,7 @@ use super::error::ModelError;
 use super::forward::forward;
 use super::weights::{WeightLoader, Weights};
 use crate::backend::{Backend, BackendError, Outputs};
-use crate::gguf::{Header, Metadata, TensorInfo};
+use crate::gguf::{Header, TensorInfo};
 
 /// What a session has to know of a model.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,16 +39,16 @@ pub struct Limits {
     pub block_tokens: usize,
 }
 
-/// A model in the making: told the metadata, then each shard's header, then its tensors' rows in
-/// whatever order they arrive.
+/// A model in the making: begun with the first header, told each shard's header, the first one's
+/// too, then its tensors' rows in whatever order they arrive.
 pub trait Assembly<B: Backend>: Sized {
-    /// Starts from the metadata of the first header.
+    /// Starts from the first header.
     ///
     /// # Errors
     /// An architecture or hyperparameters that are not known, or the backend's.
-    fn begin(metadata: &Metadata, backend: &mut B) -> Result<Self, ModelError>;
+    fn begin(header: &Header, backend: &mut B) -> Result<Self, ModelError>;
 
-    /// What the metadata says.
+    /// What the first header says.
     fn facts(&self) -> ModelFacts;
 
     /// Checks a shard's tensor directory before any of its rows arrive.
@@ -114,8 +114,8 @@ impl Plan {
 }
 
 impl<B: Backend> Assembly<B> for WeightLoader {
-    fn begin(metadata: &Metadata, backend: &mut B) -> Result<Self, ModelError> {
-        Self::new(&Config::from_metadata(metadata)?, backend)
+    fn begin(header: &Header, backend: &mut B) -> Result<Self, ModelError> {
+        Self::new(&Config::from_metadata(&header.metadata)?, backend)
     }
 
     fn facts(&self) -> ModelFacts {

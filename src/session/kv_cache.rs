@@ -82,7 +82,11 @@ impl KvCache {
     /// `len` would see; returns the length kept.
     pub(super) fn truncate<B: Backend>(&mut self, len: usize, backend: &mut B) -> usize {
         let whole = self.rewinds || len == self.written;
-        let len = if whole && self.ring_holds(len) { len } else { 0 };
+        let len = if whole && self.ring_holds(len) {
+            len
+        } else {
+            0
+        };
         self.ids.truncate(len);
         if len == 0 || self.written <= self.ring_positions() {
             self.written = self.ids.len();

@@ -164,7 +164,7 @@ impl<B: Backend, M: Assembly<B>> Sink for ModelSink<B, M> {
 
     fn header(&mut self, _shard: usize, header: &Header) -> Result<(), SessionError> {
         if self.parts.is_none() {
-            self.parts = Some(self.first_header(&header.metadata)?);
+            self.parts = Some(self.first_header(header)?);
         }
         let Some(parts) = &mut self.parts else {
             return Ok(());
@@ -196,8 +196,9 @@ impl<B: Backend, M: Assembly<B>> Sink for ModelSink<B, M> {
 }
 
 impl<B: Backend, M: Assembly<B>> ModelSink<B, M> {
-    fn first_header(&mut self, metadata: &Metadata) -> Result<Parts<M>, SessionError> {
-        let assembly = M::begin(metadata, &mut self.backend)?;
+    fn first_header(&mut self, header: &Header) -> Result<Parts<M>, SessionError> {
+        let metadata = &header.metadata;
+        let assembly = M::begin(header, &mut self.backend)?;
         let facts = assembly.facts();
         let context_length = context_length(facts.context_length, self.options.context_length)?;
         let tokenizer = tokenizer(metadata)?;

@@ -7,9 +7,9 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 
 use super::convert::{now, throw, throw_session, to_js, to_json, to_options};
+use super::hardware::{Hardware, VARIANT};
 use super::loader::Choices;
 use crate::Error;
-use crate::backend::cpu::CpuBackend;
 use crate::measure::FinishReason;
 use crate::session::{
     EmbedJob, EmbedOptions, EmbedProgress, Embeddings, GenerateOptions, Generation, Input,
@@ -21,7 +21,7 @@ use crate::tokenizer::ChatMessage;
 /// A model, its KV cache and the jobs on it.
 #[wasm_bindgen]
 pub struct Engine {
-    session: Session<CpuBackend>,
+    session: Session<Hardware>,
     choices: Choices,
     generations: BTreeMap<u32, Generation>,
     scores: BTreeMap<u32, ScoreJob>,
@@ -71,7 +71,7 @@ enum ScoreStep {
 }
 
 impl Engine {
-    pub(super) fn new(session: Session<CpuBackend>, choices: Choices) -> Self {
+    pub(super) fn new(session: Session<Hardware>, choices: Choices) -> Self {
         Self {
             session,
             choices,
@@ -106,11 +106,7 @@ impl Engine {
             precision: self.choices.precision,
             threads: 1,
             adapter: None,
-            wasm_variant: if cfg!(target_feature = "simd128") {
-                "simd128"
-            } else {
-                "scalar"
-            },
+            wasm_variant: VARIANT,
         })
     }
 

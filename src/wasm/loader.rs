@@ -9,14 +9,15 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use super::PerformanceClock;
 use super::convert::{throw, throw_session, to_options};
 use super::engine::Engine;
+use super::hardware::{AUTO_REASON, PRECISIONS, SessionLoader, hardware};
 use crate::Error;
-use crate::backend::cpu::{CpuBackend, Precision};
-use crate::session::{self, LoadOptions};
+use crate::backend::cpu::Precision;
+use crate::session::LoadOptions;
 
 /// Takes the bytes of a GGUF file, or of its shards in order.
 #[wasm_bindgen]
 pub struct Loader {
-    inner: session::Loader<CpuBackend>,
+    inner: SessionLoader,
     choices: Choices,
 }
 
@@ -37,8 +38,8 @@ impl Loader {
     pub fn new(options: JsValue) -> Result<Self, JsValue> {
         let options = to_options(options, "load options")?;
         let (load, choices, precision) = read(&options).map_err(|error| throw(&error))?;
-        let backend = CpuBackend::new(precision);
-        let inner = session::Loader::new(backend, load, Rc::new(PerformanceClock));
+        let clock = Rc::new(PerformanceClock);
+        let inner = SessionLoader::assembling(hardware(precision), load, clock);
         Ok(Self { inner, choices })
     }
 
@@ -58,6 +59,13 @@ impl Loader {
     #[wasm_bindgen(js_name = endFile)]
     pub fn end_file(&mut self) -> Result<(), JsValue> {
         self.inner.end_file().map_err(throw_session)
+    }
+
+    /// Whether the header of the first file is complete and accepted.
+    #[wasm_bindgen(getter, js_name = hasHeader)]
+    #[must_use]
+    pub fn has_header(&self) -> bool {
+        self.inner.has_header()
     }
 
     /// Bytes taken so far.
@@ -114,9 +122,6 @@ fn read(options: &Map<String, Value>) -> Result<(LoadOptions, Choices, Precision
     ))
 }
 
-/// Why `auto` takes the CPU.
-const AUTO_REASON: &str = "the CPU is the only backend of this build";
-
 fn choice(name: &'static str, value: &Value, known: &'static str) -> Error {
     let value = value
         .as_str()
@@ -125,14 +130,16 @@ fn choice(name: &'static str, value: &Value, known: &'static str) -> Error {
 }
 
 fn read_precision(value: &Value) -> Result<(Precision, &'static str), Error> {
-    match value.as_str() {
-        Some("auto" | "fast") => Ok((Precision::Fast, "fast")),
-        Some("exact") => Ok((Precision::Exact, "exact")),
-        _ => Err(choice(
-            "precision",
-            value,
-            "\"auto\", \"fast\" and \"exact\"",
-        )),
+    let known = PRECISIONS
+        .iter()
+        .find(|(name, _)| value.as_str() == Some(*name));
+    match known {
+        Some((_, precision)) => Ok(*precision),
+        None if PRECISIONS.len() > 2 => {
+            let known = "\"auto\", \"fast\" and \"exact\"";
+            Err(choice("precision", value, known))
+        }
+        None => Err(choice("precision", value, "\"auto\" and \"fast\"")),
     }
 }
 

@@ -20,6 +20,13 @@ use tokenbrook::tokenizer::Now;
 /// Wall time.
 pub(crate) struct SystemClock(Instant);
 
+impl SystemClock {
+    /// Starts now.
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+}
+
 impl Clock for SystemClock {
     fn now_ms(&self) -> f64 {
         self.0.elapsed().as_secs_f64() * 1000.0

@@ -21,9 +21,9 @@ use super::{
 };
 use crate::gguf::GgmlType;
 use attention::CacheLayout;
+use matrix::Matrix;
 #[cfg(feature = "compat")]
 pub(crate) use matrix::candle_type;
-use matrix::Matrix;
 use rope::RopeTable;
 
 /// How products of weights and activations are computed.
