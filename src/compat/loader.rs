@@ -209,8 +209,7 @@ impl CompatLoader {
     fn weights_bytes(&self, tied: bool) -> u64 {
         let tensors = self.held.iter();
         let kept = tensors.filter(|(name, _)| tied || name.as_str() != EMBEDDING);
-        let embedding = self.shape.vocab_size * self.shape.hidden_size * size_of::<f32>();
-        kept.map(|(_, held)| held.loaded_bytes()).sum::<u64>() + embedding as u64
+        kept.map(|(_, held)| held.loaded_bytes()).sum::<u64>() + self.shape.embedding_bytes()
     }
 
     /// Whether there is room for what candle allocates while it loads. It aborts where memory is
@@ -222,8 +221,8 @@ impl CompatLoader {
             .map(Held::loaded_bytes)
             .max()
             .unwrap_or(0);
-        let embedding = self.shape.vocab_size * self.shape.hidden_size * size_of::<f32>();
-        let bytes = largest.saturating_mul(2).saturating_add(embedding as u64);
+        let bytes = largest.saturating_mul(2);
+        let bytes = bytes.saturating_add(self.shape.embedding_bytes());
         reserve(usize::try_from(bytes).unwrap_or(usize::MAX)).map(drop)
     }
 

@@ -7,13 +7,14 @@ use candle_core::quantized::gguf_file::Value as CandleValue;
 use crate::gguf::{Metadata, Value};
 use crate::model::{Architecture, Keys, ModelError, missing};
 
-const MAX_LAYERS: u32 = 1024;
+// Names are made for all tensors of all experts of all layers, whatever the file has.
+const MAX_LAYERS: u32 = 128;
+const MAX_EXPERTS: u32 = 32;
 const MAX_HIDDEN: u32 = 1 << 17;
 const MAX_INTERMEDIATE: u32 = 1 << 20;
 const MAX_HEADS: u32 = 1024;
 const MAX_HEAD_DIM: u32 = 4096;
 const MAX_CONTEXT: u32 = 1 << 20;
-const MAX_EXPERTS: u32 = 1024;
 const MAX_CONVOLUTION: u32 = 64;
 
 /// Positions for which `quantized_phi` and `quantized_llama` have rotations.
@@ -250,11 +251,17 @@ impl Shape {
         Ok(())
     }
 
+    /// Bytes of the embedding as f32.
+    pub(super) fn embedding_bytes(&self) -> u64 {
+        let elements = (self.vocab_size as u64).saturating_mul(self.hidden_size as u64);
+        elements.saturating_mul(size_of::<f32>() as u64)
+    }
+
     /// Bytes of the cache that a position takes.
     #[must_use]
     pub fn cache_bytes(&self) -> u64 {
         let heads: usize = self.kv_heads.iter().sum();
-        (2 * heads * self.head_dim * size_of::<f32>()) as u64
+        2 * (heads as u64) * (self.head_dim as u64) * size_of::<f32>() as u64
     }
 
     /// The keys that candle's model reads, of the types that it wants.

@@ -61,6 +61,7 @@ pub(crate) fn fast(wasm: &Wasm) -> Result<()> {
 fn compile(wasm: &Wasm, kind: Kind) -> Result<()> {
     let mut cargo = wasm.cargo();
     cargo.args(["build", "--lib", "--package", "tokenbrook"]);
+    cargo.args(["--features", "compat-dependencies"]);
     cargo.args(["--target", crate::wasm::TARGET, "--profile", kind.profile()]);
     process::run(&mut cargo)
 }

@@ -111,16 +111,15 @@ impl Run {
             process::run(&mut clippy)
         })?;
         self.step("clippy for wasm32", |_| {
-            let mut clippy = ready.wasm.clippy();
-            clippy.args([
-                "--package",
-                "tokenbrook",
-                "--lib",
-                "--target",
-                crate::wasm::TARGET,
-            ]);
-            // The build's own profile: macros and build scripts are compiled once for both.
-            process::run(clippy.args(["--profile", "release", "--", "-D", "warnings"]))
+            ["compat-dependencies", "compat"]
+                .into_iter()
+                .try_for_each(|features| {
+                    let mut clippy = ready.wasm.clippy();
+                    clippy.args(["--package", "tokenbrook", "--lib", "--features", features]);
+                    clippy.args(["--target", crate::wasm::TARGET]);
+                    // The build's own profile: macros and build scripts are compiled once for both.
+                    process::run(clippy.args(["--profile", "release", "--", "-D", "warnings"]))
+                })
         })?;
         self.step("documentation", |_| {
             let mut doc = cargo();

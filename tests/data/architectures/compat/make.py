@@ -58,6 +58,8 @@ MODELS = {
     "mixtral-split": MIXTRAL,
 }
 PROMPT = 37
+# Of single bytes in this vocabulary, whose tokens follow the special ones.
+TEXT = "a quick brown fox, bold"
 
 NAMES = {
     "phi2": {
@@ -239,6 +241,10 @@ def make(name):
         "logits": [[round(float(x), 6) for x in full[row]] for row in rows],
         "greedy": follow, "greedy_margin": round(margin, 4)}
     assert margin > 3 * base.TOLERANCE, margin
+    text_ids = [len(base.SPECIALS) + byte for byte in TEXT.encode()]
+    follow, margin = greedy(model, text_ids, 6)
+    assert margin > 3 * base.TOLERANCE, margin
+    result["text"] = {"text": TEXT, "ids": text_ids, "greedy": follow}
     # What llama.cpp is compared with: the model itself, but for what it is known to do otherwise.
     judged, known = model, None
     if arch == "phi2":
