@@ -5,19 +5,15 @@
 mod common;
 
 use std::path::PathBuf;
-use std::rc::Rc;
 
+use common::compat::{bare, session, step};
 use common::model::{greedy, ids, run, session_from_bytes};
 use serde::Deserialize;
 use tokenbrook::backend::cpu::{CpuBackend, Precision};
-use tokenbrook::backend::{Backend, Outputs, Recording, SequenceStep, Step, TokenSource};
-use tokenbrook::compat::{CompatBackend, CompatLoader, Family};
-use tokenbrook::gguf::{Header, Reader, Sink, TensorInfo};
+use tokenbrook::compat::{CompatBackend, Family};
 use tokenbrook::measure::FinishReason;
-use tokenbrook::model::{Assembly, COMPAT_ARCHITECTURES, Limits, ModelError, Plan};
-use tokenbrook::session::{
-    EmbedInput, EmbedOptions, LoadOptions, Loader, Progress, ScoreProgress, Session, SessionError,
-};
+use tokenbrook::model::{COMPAT_ARCHITECTURES, ModelError};
+use tokenbrook::session::{EmbedInput, EmbedOptions, Progress, ScoreProgress, Session};
 
 const TOLERANCE: f32 = 1e-3;
 
@@ -55,78 +51,6 @@ fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests/data/architectures/compat")
         .join(name)
-}
-
-fn session(bytes: &[u8]) -> Result<Session<CompatBackend>, SessionError> {
-    let options = LoadOptions {
-        context_length: Some(64),
-        file_bytes: vec![Some(bytes.len() as u64)],
-    };
-    let clock = Rc::new(common::model::SystemClock::start());
-    let mut loader = Loader::<_, CompatLoader>::assembling(CompatBackend::new(), options, clock);
-    for piece in bytes.chunks(65_537) {
-        loader.push(piece)?;
-    }
-    loader.end_file()?;
-    loader.finish()
-}
-
-/// A model without a session around it: logits of any step.
-struct Bare {
-    backend: CompatBackend,
-    loader: Option<CompatLoader>,
-}
-
-impl Sink for Bare {
-    type Error = ModelError;
-
-    fn header(&mut self, _shard: usize, header: &Header) -> Result<(), ModelError> {
-        let mut loader = CompatLoader::begin(header, &mut self.backend)?;
-        loader.header(header, &mut self.backend)?;
-        self.loader = Some(loader);
-        Ok(())
-    }
-
-    fn rows(&mut self, tensor: &TensorInfo, row: u64, blocks: &[u8]) -> Result<(), ModelError> {
-        let loader = self.loader.as_mut().expect("the header comes first");
-        loader.rows(tensor, row, blocks, &mut self.backend)
-    }
-}
-
-fn bare(bytes: &[u8]) -> CompatBackend {
-    let mut sink = Bare {
-        backend: CompatBackend::new(),
-        loader: None,
-    };
-    let mut reader = Reader::new(&[Some(bytes.len() as u64)]);
-    reader.push(bytes, &mut sink).expect("the file reads");
-    let limits = Limits {
-        context_length: 64,
-        max_rows: 64,
-        block_tokens: 256,
-    };
-    let loader = sink.loader.expect("the file has a header");
-    let plan = loader.finish(&limits, &mut sink.backend);
-    assert_eq!(plan.expect("the model is whole"), Plan::Whole);
-    sink.backend
-}
-
-/// Logits of all rows of a step, `[rows, V]`.
-fn step(backend: &mut CompatBackend, ids: &[u32], position: usize) -> Vec<f32> {
-    let sequence = SequenceStep {
-        rows: ids.len(),
-        position,
-        blocks: &[],
-        window_blocks: &[],
-    };
-    let step = Step {
-        tokens: TokenSource::Ids(ids),
-        sequences: &[sequence],
-        outputs: Outputs::AllRows,
-    };
-    assert_eq!(backend.begin(&step).expect("it runs"), Recording::Replay);
-    let logits = pollster::block_on(backend.read_logits());
-    logits.expect("there are logits").to_vec()
 }
 
 fn arg_max(logits: &[f32]) -> usize {
@@ -223,7 +147,7 @@ fn a_prompt_that_goes_on_is_cached_and_any_other_starts_anew() {
         );
         // One token at the start of a cache that is not empty: as in one that is.
         for prompt in [&prompt[..1], &prompt[..2], &prompt[7..8]] {
-            let mut fresh = self::session(&bytes).expect("it loads");
+            let mut fresh = common::compat::session(&bytes).expect("it loads");
             let want = cached(&mut fresh, prompt, 5);
             assert_eq!(cached(&mut session, prompt, 5), want, "{name}");
         }
