@@ -114,7 +114,7 @@ impl Assembly<CompatBackend> for CompatLoader {
         _backend: &mut CompatBackend,
     ) -> Result<(), ModelError> {
         let held = self.held.get_mut(&tensor.name);
-        let held = held.ok_or_else(|| BackendError::Usage {
+        let held = held.ok_or(BackendError::Usage {
             op: "rows",
             why: "of a tensor that no header had",
         })?;

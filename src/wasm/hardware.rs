@@ -31,6 +31,9 @@ mod own {
         ("exact", (Precision::Exact, "exact")),
     ];
 
+    /// These names, for messages.
+    pub(in crate::wasm) const PRECISION_NAMES: &str = "\"auto\", \"fast\" and \"exact\"";
+
     pub(in crate::wasm) fn hardware(precision: Precision) -> Hardware {
         CpuBackend::new(precision)
     }
@@ -56,6 +59,8 @@ mod whole {
         ("auto", (Precision::Fast, "fast")),
         ("fast", (Precision::Fast, "fast")),
     ];
+
+    pub(in crate::wasm) const PRECISION_NAMES: &str = "\"auto\" and \"fast\"";
 
     pub(in crate::wasm) fn hardware(_precision: Precision) -> Hardware {
         CompatBackend::new()

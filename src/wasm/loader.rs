@@ -9,7 +9,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use super::PerformanceClock;
 use super::convert::{throw, throw_session, to_options};
 use super::engine::Engine;
-use super::hardware::{AUTO_REASON, PRECISIONS, SessionLoader, hardware};
+use super::hardware::{AUTO_REASON, PRECISION_NAMES, PRECISIONS, SessionLoader, hardware};
 use crate::Error;
 use crate::backend::cpu::Precision;
 use crate::session::LoadOptions;
@@ -130,16 +130,11 @@ fn choice(name: &'static str, value: &Value, known: &'static str) -> Error {
 }
 
 fn read_precision(value: &Value) -> Result<(Precision, &'static str), Error> {
-    let known = PRECISIONS
-        .iter()
-        .find(|(name, _)| value.as_str() == Some(*name));
-    match known {
+    let mut known = PRECISIONS.iter();
+    let found = known.find(|(name, _)| value.as_str() == Some(*name));
+    match found {
         Some((_, precision)) => Ok(*precision),
-        None if PRECISIONS.len() > 2 => {
-            let known = "\"auto\", \"fast\" and \"exact\"";
-            Err(choice("precision", value, known))
-        }
-        None => Err(choice("precision", value, "\"auto\" and \"fast\"")),
+        None => Err(choice("precision", value, PRECISION_NAMES)),
     }
 }
 
