@@ -11,6 +11,8 @@ export type ErrorCode =
   | 'out-of-memory'
   | 'context-full'
   | 'invalid-option'
+  | 'insecure-context'
+  | 'device-lost'
   | 'disposed'
   | 'internal';
 
@@ -24,6 +26,8 @@ const CODES: ReadonlySet<string> = new Set<ErrorCode>([
   'out-of-memory',
   'context-full',
   'invalid-option',
+  'insecure-context',
+  'device-lost',
   'disposed',
   'internal',
 ]);

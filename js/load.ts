@@ -2,9 +2,9 @@
 
 import { TokenbrookError, fromWire } from './errors.js';
 import { WorkerModel, crashed } from './model.js';
-import { checkLoadOptions, checkSource } from './options.js';
+import { checkLoadOptions, checkSource, checkTokenizer } from './options.js';
 import type { CheckedLoad } from './options.js';
-import type { FromWorker, LoadMessage, WireFile } from './protocol.js';
+import type { FromWorker, LoadMessage } from './protocol.js';
 import type { LoadOptions, Model, Source } from './types.js';
 
 /** A module with one `v128` function: valid only where WebAssembly has SIMD. */
@@ -25,6 +25,7 @@ export async function load(source: Source, options: LoadOptions = {}): Promise<M
   const checked = checkLoadOptions(options);
   const base = globalThis.document?.baseURI ?? globalThis.location?.href;
   const files = checkSource(source, base);
+  const tokenizer = checkTokenizer(options.tokenizer, base);
   checked.signal?.throwIfAborted();
   checkEnvironment();
   const wasmUrl =
@@ -37,7 +38,7 @@ export async function load(source: Source, options: LoadOptions = {}): Promise<M
       ? new URL('compat_bg.wasm', wasmUrl)
       : new URL('./compat_bg.wasm', import.meta.url);
   const wasm = { wasmUrl: wasmUrl.href, compatWasmUrl: compatWasmUrl.href };
-  return whenLoaded(startWorker(checked.workerUrl), checked, files, wasm);
+  return whenLoaded(startWorker(checked.workerUrl), checked, { files, tokenizer, ...wasm });
 }
 
 function checkEnvironment(): void {
@@ -73,8 +74,7 @@ function startWorker(url: string | URL | undefined): Worker {
 function whenLoaded(
   worker: Worker,
   checked: CheckedLoad,
-  files: WireFile[],
-  wasm: Pick<LoadMessage, 'wasmUrl' | 'compatWasmUrl'>,
+  what: Pick<LoadMessage, 'files' | 'tokenizer' | 'wasmUrl' | 'compatWasmUrl'>,
 ): Promise<Model> {
   const { settings, headers, signal, onProgress } = checked;
   return new Promise<Model>((resolve, reject) => {
@@ -105,10 +105,9 @@ function whenLoaded(
     };
     const message: LoadMessage = {
       type: 'load',
-      files,
+      ...what,
       settings,
       headers,
-      ...wasm,
       pageTimeOrigin: performance.timeOrigin,
     };
     worker.postMessage(message);

@@ -8,7 +8,10 @@ import type { Memory, ModelInfo, Progress, ScoreResult, Stats, TemplateOptions, 
 /** A file as it goes to the worker: an absolute address or its bytes. */
 export type WireFile = string | Blob;
 
-export type EngineSettings = Pick<LoadOptions, 'backend' | 'precision' | 'contextLength'>;
+export type EngineSettings = Pick<
+  LoadOptions,
+  'backend' | 'precision' | 'contextLength' | 'kvCache' | 'gpu'
+>;
 
 /** What `engine.start` gets; credit and abort stay in the worker and the face. */
 export type EngineGenerateOptions = Omit<GenerateOptions, 'signal' | 'lookahead'>;
@@ -37,6 +40,8 @@ export type Call =
 export interface LoadMessage {
   type: 'load';
   files: WireFile[];
+  /** A `tokenizer.json`. */
+  tokenizer: WireFile | undefined;
   settings: EngineSettings;
   /** Never logged, never part of an error. */
   headers: [string, string][];

@@ -241,6 +241,7 @@ export class FakeModule {
   readonly received: number[] = [];
   filesEnded = 0;
   options: LoaderOptions | undefined;
+  tokenizer: Uint8Array | undefined;
   failPush: Error | undefined;
   /** Bytes from which on the header is complete. */
   headerBytes = 1;
@@ -253,8 +254,10 @@ export class FakeModule {
   #loaderClass() {
     const module = this;
     return class {
-      constructor(options: LoaderOptions) {
+      static async open(options: LoaderOptions, tokenizer?: Uint8Array) {
         module.options = options;
+        module.tokenizer = tokenizer;
+        return new this();
       }
       get receivedBytes(): number {
         return module.received.length;
@@ -269,7 +272,7 @@ export class FakeModule {
       endFile(): void {
         module.filesEnded += 1;
       }
-      finish(): Engine {
+      async finish(): Promise<Engine> {
         return module.engine as unknown as Engine;
       }
       free(): void {}

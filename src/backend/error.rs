@@ -1,5 +1,6 @@
 //! What a backend can refuse.
 
+use super::webgpu::GpuError;
 use crate::gguf::GgmlType;
 
 /// Failure of a [`Backend`](super::Backend).
@@ -81,6 +82,9 @@ pub enum BackendError {
         /// Rows of the embedding.
         vocab_size: usize,
     },
+    /// What the GPU refuses.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
     /// Logits that are not numbers.
     #[error("the model produced no finite logits; its file is probably damaged")]
     NotFinite,
@@ -96,6 +100,7 @@ impl BackendError {
             Self::UnsupportedType { .. } => "unsupported-quantization",
             Self::Rows { .. } | Self::NotFinite => "invalid-gguf",
             Self::TokenId { .. } => "invalid-option",
+            Self::Gpu(error) => error.code(),
             Self::Shape { .. } | Self::Usage { .. } | Self::Library { .. } => "internal",
         }
     }

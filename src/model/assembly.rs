@@ -115,7 +115,7 @@ impl Plan {
 
 impl<B: Backend> Assembly<B> for WeightLoader {
     fn begin(header: &Header, backend: &mut B) -> Result<Self, ModelError> {
-        Self::new(&Config::from_metadata(&header.metadata)?, backend)
+        Self::new(&Config::from_header(header)?, backend)
     }
 
     fn facts(&self) -> ModelFacts {

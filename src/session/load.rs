@@ -8,12 +8,15 @@ use super::error::SessionError;
 use super::kv_cache::{KvCache, Ring};
 use super::options::invalid;
 use super::pacer::Pacer;
+use super::run_ahead::RunAhead;
 use super::{BLOCK_TOKENS, MAX_ROWS, ModelDescription, Session};
 use crate::backend::Backend;
 use crate::gguf::{Header, Metadata, Reader, Sink, StringArray, TensorInfo};
 use crate::measure::Clock;
 use crate::model::{Assembly, Limits, ModelError, ModelFacts, WeightLoader};
-use crate::tokenizer::{ChatTemplate, Strings, TemplateError, Tokenizer, Vocabulary};
+use crate::tokenizer::{
+    ChatTemplate, Strings, TemplateError, Tokenizer, TokenizerError, Vocabulary,
+};
 
 /// Context length where the caller names none and the model allows it.
 const DEFAULT_CONTEXT: usize = 4096;
@@ -26,6 +29,9 @@ pub struct LoadOptions {
     /// Bytes of each file, in order, where they are known; one entry a file.
     pub file_bytes: Vec<Option<u64>>,
 }
+
+/// Where a file may carry the `tokenizer.json` that it was made from.
+const TOKENIZER_JSON: &str = "tokenizer.huggingface.json";
 
 /// Builds a session from the bytes of a GGUF file, or of its shards in order.
 ///
@@ -53,11 +59,20 @@ impl<B: Backend, M: Assembly<B>> Loader<B, M> {
             sink: ModelSink {
                 backend,
                 options,
+                tokenizer_json: None,
                 parts: None,
                 bytes_by_type: BTreeMap::new(),
             },
             clock,
         }
+    }
+
+    /// Takes text to ids by a `tokenizer.json` rather than by the vocabulary of the model's file,
+    /// whose own word on the ids of special tokens, and on adding them, still counts.
+    #[must_use]
+    pub fn with_tokenizer(mut self, json: Vec<u8>) -> Self {
+        self.sink.tokenizer_json = Some(json);
+        self
     }
 
     /// Takes the next bytes of the current file.
@@ -137,6 +152,8 @@ impl<B: Backend, M: Assembly<B>> Loader<B, M> {
             constraints: std::cell::OnceCell::new(),
             kv,
             pacer: Pacer::new(MAX_ROWS),
+            run_ahead: RunAhead::default(),
+            next_generation: std::cell::Cell::new(0),
             clock: self.clock,
         })
     }
@@ -155,6 +172,8 @@ struct Parts<M> {
 struct ModelSink<B: Backend, M: Assembly<B>> {
     backend: B,
     options: LoadOptions,
+    /// The caller's.
+    tokenizer_json: Option<Vec<u8>>,
     parts: Option<Parts<M>>,
     bytes_by_type: BTreeMap<&'static str, u64>,
 }
@@ -201,7 +220,9 @@ impl<B: Backend, M: Assembly<B>> ModelSink<B, M> {
         let assembly = M::begin(header, &mut self.backend)?;
         let facts = assembly.facts();
         let context_length = context_length(facts.context_length, self.options.context_length)?;
-        let tokenizer = tokenizer(metadata)?;
+        // Of no use after this.
+        let json = self.tokenizer_json.take();
+        let tokenizer = tokenizer(metadata, facts.vocab_size, json.as_deref())?;
         let template = chat_template(metadata, &tokenizer)?;
         Ok(Parts {
             facts,
@@ -235,15 +256,46 @@ impl Strings for StringArray {
     }
 }
 
-/// Builds the tokenizer that `tokenizer.ggml.*` describes.
-fn tokenizer(metadata: &Metadata) -> Result<Tokenizer, SessionError> {
+/// Builds the tokenizer: from `given` if there is one, else as `tokenizer.ggml.*` describes it;
+/// where that is absent or asks for what is not built in, from the `tokenizer.json` in the file.
+fn tokenizer(
+    metadata: &Metadata,
+    rows: usize,
+    given: Option<&[u8]>,
+) -> Result<Tokenizer, SessionError> {
+    let vocabulary = vocabulary(metadata)?;
+    if let Some(json) = given {
+        return Tokenizer::from_json(json, rows, &vocabulary)
+            .map_err(SessionError::TokenizerOption);
+    }
+    let empty = StringArray::default();
+    let strings = |key: &str| -> Result<&StringArray, ModelError> {
+        Ok(metadata.strings(key)?.unwrap_or(&empty))
+    };
+    let tokens = strings("tokenizer.ggml.tokens")?;
+    let merges = strings("tokenizer.ggml.merges")?;
+    let built = Tokenizer::new(&vocabulary, tokens, merges);
+    let is_unknown = matches!(
+        built,
+        Err(TokenizerError::UnsupportedModel { .. }
+            | TokenizerError::UnsupportedPre { .. }
+            | TokenizerError::EmptyVocabulary)
+    );
+    match metadata.str(TOKENIZER_JSON)? {
+        Some(json) if is_unknown => Ok(Tokenizer::from_json(json.as_bytes(), rows, &vocabulary)?),
+        _ => Ok(built?),
+    }
+}
+
+/// The small fields of `tokenizer.ggml.*`.
+fn vocabulary(metadata: &Metadata) -> Result<Vocabulary, ModelError> {
     let key = |name: &str| format!("tokenizer.ggml.{name}");
     let text = |name: &str| -> Result<String, ModelError> {
         Ok(metadata.str(&key(name))?.unwrap_or_default().to_owned())
     };
     let id = |name: &str| metadata.u32(&key(name)).map_err(ModelError::from);
     let flag = |name: &str| metadata.bool(&key(name)).map_err(ModelError::from);
-    let vocabulary = Vocabulary {
+    Ok(Vocabulary {
         model: text("model")?,
         pre: text("pre")?,
         token_types: metadata.i32s(&key("token_type"))?.unwrap_or_default(),
@@ -257,11 +309,7 @@ fn tokenizer(metadata: &Metadata) -> Result<Tokenizer, SessionError> {
         add_bos: flag("add_bos_token")?,
         add_eos: flag("add_eos_token")?,
         add_space_prefix: flag("add_space_prefix")?,
-    };
-    let empty = StringArray::default();
-    let tokens = metadata.strings(&key("tokens"))?.unwrap_or(&empty);
-    let merges = metadata.strings(&key("merges"))?.unwrap_or(&empty);
-    Ok(Tokenizer::new(&vocabulary, tokens, merges)?)
+    })
 }
 
 /// The file's template. One that cannot be read is reported when it is used: raw prompts do

@@ -46,10 +46,14 @@ pub(super) fn throw(error: &Error) -> JsValue {
         // For the worker alone, which goes on with the other artifact.
         let _ = js_sys::Reflect::set(&thrown, &JsValue::from_str("compat"), &JsValue::TRUE);
     }
-    if let Error::Session(
-        SessionError::InvalidOption { name, .. } | SessionError::UnknownOption { name, .. },
-    ) = error
-    {
+    let option = match error {
+        Error::Session(
+            SessionError::InvalidOption { name, .. } | SessionError::UnknownOption { name, .. },
+        ) => Some(name.as_str()),
+        Error::Session(SessionError::TokenizerOption(_)) => Some("tokenizer"),
+        _ => None,
+    };
+    if let Some(name) = option {
         let name = JsValue::from_str(name);
         let _ = js_sys::Reflect::set(&thrown, &JsValue::from_str("option"), &name);
     }

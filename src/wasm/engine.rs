@@ -7,8 +7,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 
 use super::convert::{now, throw, throw_session, to_js, to_json, to_options};
-use super::hardware::{Hardware, VARIANT};
-use super::loader::Choices;
+use super::hardware::{self, Choices, Hardware, VARIANT};
 use crate::Error;
 use crate::measure::FinishReason;
 use crate::session::{
@@ -36,10 +35,10 @@ struct Info<'a> {
     #[serde(flatten)]
     description: &'a ModelDescription,
     backend: &'static str,
-    backend_reason: &'static str,
+    backend_reason: &'a str,
     precision: &'static str,
     threads: u32,
-    adapter: Option<&'static str>,
+    adapter: Option<String>,
     wasm_variant: &'static str,
 }
 
@@ -101,11 +100,11 @@ impl Engine {
     pub fn info(&self) -> Result<JsValue, JsValue> {
         to_js(&Info {
             description: self.session.description(),
-            backend: "cpu",
-            backend_reason: self.choices.backend_reason,
+            backend: hardware::backend(self.session.backend()),
+            backend_reason: &self.choices.backend_reason,
             precision: self.choices.precision,
             threads: 1,
-            adapter: None,
+            adapter: hardware::adapter(self.session.backend()),
             wasm_variant: VARIANT,
         })
     }
@@ -195,12 +194,14 @@ impl Engine {
         Ok(generation.prompt_ids().to_vec())
     }
 
-    /// One prefill chunk or one decode step.
+    /// One prefill chunk or the next token, before whose reading as many as `lookahead` may be
+    /// sampled, that one included.
     ///
     /// # Errors
     /// The backend's, or `internal` for a number that is not in use.
-    pub async fn step(&mut self, id: u32) -> Result<JsValue, JsValue> {
+    pub async fn step(&mut self, id: u32, lookahead: u32) -> Result<JsValue, JsValue> {
         let generation = self.generations.get_mut(&id).ok_or_else(|| no_job(id))?;
+        generation.set_lookahead(usize::try_from(lookahead).unwrap_or(usize::MAX));
         let progress = self
             .session
             .advance(generation)

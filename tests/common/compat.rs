@@ -1,6 +1,7 @@
 //! Whole models in tests, with a session around them or bare.
 
 use std::rc::Rc;
+use std::time::Instant;
 
 use tokenbrook::backend::{Backend, Outputs, Recording, SequenceStep, Step, TokenSource};
 use tokenbrook::compat::{CompatBackend, CompatLoader};
@@ -16,7 +17,7 @@ pub(crate) fn session(bytes: &[u8]) -> Result<Session<CompatBackend>, SessionErr
         context_length: Some(64),
         file_bytes: vec![Some(bytes.len() as u64)],
     };
-    let clock = Rc::new(SystemClock::start());
+    let clock = Rc::new(SystemClock::from(Instant::now()));
     let mut loader = Loader::<_, CompatLoader>::assembling(CompatBackend::new(), options, clock);
     for piece in bytes.chunks(65_537) {
         loader.push(piece)?;

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "compat")]
 pub(crate) mod compat;
+pub(crate) mod fixtures;
 pub(crate) mod gguf_builder;
 pub(crate) mod gguf_files;
 pub(crate) mod model;

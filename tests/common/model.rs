@@ -20,10 +20,9 @@ use tokenbrook::tokenizer::Now;
 /// Wall time.
 pub(crate) struct SystemClock(Instant);
 
-impl SystemClock {
-    /// Starts now.
-    pub(crate) fn start() -> Self {
-        Self(Instant::now())
+impl From<Instant> for SystemClock {
+    fn from(start: Instant) -> Self {
+        Self(start)
     }
 }
 

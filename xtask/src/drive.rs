@@ -86,6 +86,14 @@ pub(crate) fn chat(mut parser: Parser) -> Result<()> {
                 stop.push(Value::from(args::text(&mut parser)?));
                 continue;
             }
+            "schema" => {
+                let path = args::text(&mut parser)?;
+                let schema: Value = serde_json::from_str(&read_file(Path::new(&path))?)
+                    .with_context(|| format!("`{path}` is not JSON"))?;
+                let format = json!({ "type": "json_schema", "schema": schema });
+                options.insert("responseFormat".into(), format);
+                continue;
+            }
             "ignore-eos" => Value::Bool(true),
             "max-tokens" | "top-k" | "seed" | "logprobs" => {
                 args::number::<u64>(&mut parser, &name)?.into()

@@ -17,7 +17,7 @@ use super::ops::{
 };
 use super::{
     Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Recording,
-    RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, VectorId, sample,
+    RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, VectorId,
 };
 use crate::gguf::GgmlType;
 use attention::CacheLayout;
@@ -431,8 +431,7 @@ impl Backend for CpuBackend {
         logits: Slot,
         params: &SampleParams<'_>,
     ) -> Result<TokenSlot, BackendError> {
-        let sampled = sample(self.ledger.last_logits(logits)?, params)?;
-        Ok(self.ledger.keep_token(sampled))
+        self.ledger.sample(logits, params)
     }
 
     async fn submit(&mut self) -> Result<(), BackendError> {

@@ -52,7 +52,7 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<ExitCode> {
         counts: Counts::default(),
         start: Instant::now(),
     };
-    let outcome = setup::all().and_then(|ready| run.steps(&ready, &options));
+    let outcome = setup::for_tests().and_then(|ready| run.steps(&ready, &options));
     if let Err(error) = &outcome {
         eprintln!("error: {error:#}");
         // A step that failed without a failed test still has to be seen in the count.
