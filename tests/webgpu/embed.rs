@@ -1,7 +1,8 @@
 //! Gather of embeddings.
 
 use tokenbrook::backend::webgpu::DeviceOptions;
-use tokenbrook::backend::webgpu::kernels::embed::case;
+use tokenbrook::backend::webgpu::kernels::embed::{case, case_in};
+use tokenbrook::backend::webgpu::planes::Allocations;
 use tokenbrook::gguf::GgmlType;
 
 use crate::gpu::{ALL, check, open};
@@ -39,5 +40,9 @@ fn embed_gathers_from_several_pieces() {
     let gpu = open(DeviceOptions::default());
     let parts = [(GgmlType::Q6_K, 5), (GgmlType::F32, 7), (GgmlType::Q5_1, 3)];
     let case = case(&gpu, &parts, [40, 256], None, 4);
+    check(&gpu, &case.expect("the device works"));
+    // 128 bytes of codes a row: five rows a piece.
+    let memory = (&gpu, Allocations::with_most_bytes(700));
+    let case = case_in(memory, &[(GgmlType::Q4_1, 23)], [40, 256], None, 4);
     check(&gpu, &case.expect("the device works"));
 }

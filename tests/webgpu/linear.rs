@@ -3,10 +3,12 @@
 use pollster::block_on;
 use tokenbrook::backend::ops::Activation;
 use tokenbrook::backend::webgpu::check::{self, Case};
-use tokenbrook::backend::webgpu::kernels::linear::{Shape, Variant, case, case_in, shaders};
+use tokenbrook::backend::webgpu::kernels::linear::{
+    Epilogue, Linear, Norm, Rows, Shape, Variant, case, case_in, linear, shaders,
+};
 use tokenbrook::backend::webgpu::kernels::{embed, gate};
-use tokenbrook::backend::webgpu::planes::{Allocations, PlaneFormat};
-use tokenbrook::backend::webgpu::{DeviceOptions, Dialect, Gpu, Pipelines};
+use tokenbrook::backend::webgpu::planes::{Allocations, Matrix, PlaneFormat};
+use tokenbrook::backend::webgpu::{DeviceOptions, Dialect, Gpu, Pipelines, Recorder};
 use tokenbrook::gguf::GgmlType;
 
 use crate::gpu::{ALL, open};
@@ -134,6 +136,50 @@ fn matrices_beyond_the_largest_binding_are_multiplied_piece_by_piece() {
             let case = case_in(memory, variant, shape, &parts, [3, 96], 8);
             checks.check(&case.expect("the device works"));
         }
+    }
+}
+
+#[test]
+fn linear_rejects_a_norm_where_the_variant_has_none_and_a_matrix_without_rows() {
+    let gpu = open(DeviceOptions::default());
+    let mut pipelines = Pipelines::default();
+    let buffer = gpu.storage("any", 4096);
+    let mut allocations = Allocations::default();
+    let mut matrix = Matrix::new(32, &[2]);
+    let empty = Matrix::new(32, &[2]);
+    matrix
+        .write(&gpu, &mut allocations, 0, (GgmlType::Q4_0, 0, &[0; 36]))
+        .expect("two rows");
+    let norm = Norm {
+        weight: &buffer,
+        eps: 1e-5,
+    };
+    let op = Linear {
+        step: &buffer,
+        x: &buffer,
+        matrix: &matrix,
+        norm: None,
+        rows: Rows::All,
+        epilogue: Epilogue::Store {
+            column: 0,
+            bias: None,
+        },
+        y: &buffer,
+        y_width: 2,
+        scratch: &buffer,
+    };
+    let normed = Linear {
+        norm: Some(norm),
+        ..op
+    };
+    let of_nothing = Linear {
+        matrix: &empty,
+        ..op
+    };
+    for variant in Variant::ALL {
+        let mut record = |op| linear(&mut Recorder::new(&gpu, &mut pipelines), variant, op);
+        assert_eq!(record(&normed).is_ok(), variant.fuses_norm(), "{variant:?}");
+        record(&of_nothing).expect_err("no rows");
     }
 }
 

@@ -266,14 +266,8 @@ impl Backend for WebGpuBackend {
 
     fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError> {
         self.ledger.check_prepare(shape)?;
-        let ropes = &self.ledger.ropes;
-        let prepared = Prepared::new(
-            &self.gpu,
-            &self.options,
-            shape,
-            (&self.matrices, ropes),
-            None,
-        )?;
+        let weights = (&self.matrices[..], &self.ledger.ropes[..]);
+        let prepared = Prepared::new(&self.gpu, &self.options, shape, weights, None)?;
         self.prepared = Some(prepared);
         self.ledger.prepare(shape)
     }

@@ -51,12 +51,7 @@ impl Plan {
         options: &WebGpuOptions,
         layout: &KvLayout,
     ) -> Self {
-        let kind = options.plan.unwrap_or(if capabilities.is_software {
-            PlanKind::Software
-        } else {
-            PlanKind::Hardware
-        });
-        match kind {
+        match options.plan_kind(capabilities) {
             PlanKind::Software => Self::software(capabilities, options),
             PlanKind::Hardware => Self::hardware(capabilities, options, layout),
         }
@@ -85,7 +80,7 @@ impl Plan {
         let attention = attention::Variant::available(capabilities, layout);
         let safer = |wanted: fn(&attention::Variant) -> bool| {
             // Their list ends with what asks most of the device.
-            let wanted = attention.iter().rev().copied().filter(|it| wanted(it));
+            let wanted = attention.iter().rev().copied().filter(wanted);
             let all: Vec<_> = wanted.chain([SERIAL]).collect();
             Ladder::new(all[0], &all)
         };
@@ -160,7 +155,9 @@ impl Plan {
         rows: usize,
     ) -> [u64; 2] {
         let each = Role::ALL.map(|role| match role {
-            Role::Attention(class) => self.attention(class).scratch_bytes(layout, num_heads, rows),
+            Role::Attention(class) => self
+                .attention(class)
+                .scratch_bytes(layout, num_heads, rows),
             _ => [0; 2],
         });
         [0, 1].map(|i| each.iter().map(|bytes| bytes[i]).max().unwrap_or(0))

@@ -12,7 +12,7 @@ use super::readback::Readback;
 use super::recorder::{Extents, Recording as Recorded};
 use super::sampler::{Mode, RING_SLOTS, SLOT_WORDS, Sampler};
 use super::step::StepWords;
-use super::{Gpu, GpuError, KvFormat, WebGpuOptions};
+use super::{Gpu, GpuError, WebGpuOptions};
 use crate::backend::{ModelShape, Outputs, RopeSpec, TokenSlot};
 
 /// Bytes of a slot of the ring of tokens.
@@ -82,7 +82,7 @@ impl Prepared {
         plan: Option<Plan>,
     ) -> Result<Self, GpuError> {
         let layout = KvLayout {
-            format: options.kv.unwrap_or(KvFormat::F16),
+            format: options.kv_format(gpu.capabilities()),
             num_kv_heads: shape.heads.num_kv_heads,
             head_dim: shape.heads.head_dim,
             block_tokens: shape.block_tokens,

@@ -130,9 +130,23 @@ pub fn case(
     ring_slot: Option<u32>,
     seed: u64,
 ) -> Result<Case, GpuError> {
+    let whole = (gpu, Allocations::default());
+    case_in(whole, parts, [rows, width], ring_slot, seed)
+}
+
+/// [`case`] in memory of one's own: one with less room in a buffer makes more pieces.
+///
+/// # Errors
+/// The device's.
+pub fn case_in(
+    (gpu, mut allocations): (&Gpu, Allocations),
+    parts: &[(GgmlType, usize)],
+    [rows, width]: [usize; 2],
+    ring_slot: Option<u32>,
+    seed: u64,
+) -> Result<Case, GpuError> {
     const SCALE: f32 = 1.75;
     let mut seeded = Seeded::new(seed);
-    let mut allocations = Allocations::default();
     let (table, values) = weights(gpu, &mut allocations, parts, width, &mut seeded)?;
     let count = table.rows() as u64;
     let mut ids: Vec<u32> = (0..rows)

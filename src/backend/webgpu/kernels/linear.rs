@@ -156,6 +156,9 @@ pub fn linear(
             why: "this variant has no norm".to_owned(),
         });
     }
+    if op.matrix.pieces().is_empty() {
+        return Err(no_contents());
+    }
     let is_fast = |piece: &&Piece| variant.is_fast() && piece.format.is_quantized();
     let pieces = op.matrix.pieces();
     if pieces.iter().any(|piece| is_fast(&piece)) {
@@ -172,6 +175,13 @@ pub fn linear(
         record_piece(recorder, exact, op, piece)?;
     }
     Ok(())
+}
+
+fn no_contents() -> GpuError {
+    GpuError::Validation {
+        what: "linear".to_owned(),
+        why: "a matrix without contents".to_owned(),
+    }
 }
 
 /// Grid extents over rows of activations, `per_group` of `times` each.
@@ -209,10 +219,7 @@ fn record_piece(
     piece: &Piece,
 ) -> Result<(), GpuError> {
     let Some([codes, scales, high]) = piece.planes() else {
-        return Err(GpuError::Validation {
-            what: "linear".to_owned(),
-            why: "a matrix without contents".to_owned(),
-        });
+        return Err(no_contents());
     };
     let params = Params::of(op, Some(piece));
     let bias = match op.epilogue {

@@ -61,11 +61,16 @@ pub fn repack(ty: GgmlType, row: &[u8], cols: usize, rows: &mut Rows) -> Result<
         GgmlType::Q5_1 => blocks_5(row, rows, |b: &BlockQ5_1| {
             (b.d, Some(b.m), fifths(b.qh, b.qs))
         }),
-        GgmlType::Q8_0 => blocks_8(row, rows, |b: &BlockQ8_0| (b.d, b.qs)),
-        GgmlType::Q8_1 => blocks_8(row, rows, |b: &BlockQ8_1| (b.d, b.qs)),
+        GgmlType::Q8_0 => blocks_8(row, rows, |b: &BlockQ8_0| {
+            (b.d, words(&b.qs.map(i8::cast_unsigned)))
+        }),
+        GgmlType::Q8_1 => blocks_8(row, rows, |b: &BlockQ8_1| {
+            (b.d, words(&b.qs.map(i8::cast_unsigned)))
+        }),
         GgmlType::IQ4_NL => blocks_8(row, rows, |b: &BlockIQ4NL| {
-            let values = quant::IQ4_NL_VALUES;
-            (b.d, nibbles(b.qs).map(|code| values[usize::from(code)]))
+            let value = |code: u8| quant::IQ4_NL_VALUES[usize::from(code)].cast_unsigned();
+            let quad = |codes: u32| u32::from_le_bytes(codes.to_le_bytes().map(value));
+            (b.d, nibbles(b.qs).map(quad))
         }),
         GgmlType::Q2_K => each(row, rows, q2_k),
         GgmlType::Q3_K => each(row, rows, q3_k),
@@ -113,10 +118,13 @@ fn each<B: Pod>(row: &[u8], rows: &mut Rows, mut one: impl FnMut(&B, &mut Rows))
     }
 }
 
-/// Scale, minimum and codes of a block of 32.
-type Parts<T> = ([u8; 2], Option<[u8; 2]>, [T; 32]);
+/// Codes of a block of 32, a byte each: four elements a word.
+type Quads = [u32; 8];
 
-fn blocks<B: Pod>(row: &[u8], rows: &mut Rows, parts: fn(&B) -> Parts<u8>) {
+/// Scale, minimum and codes of a block of 32.
+type Parts = ([u8; 2], Option<[u8; 2]>, Quads);
+
+fn blocks<B: Pod>(row: &[u8], rows: &mut Rows, parts: fn(&B) -> Parts) {
     let mut scales = Scales::default();
     each(row, rows, |block, rows| {
         let (d, m, codes) = parts(block);
@@ -126,7 +134,7 @@ fn blocks<B: Pod>(row: &[u8], rows: &mut Rows, parts: fn(&B) -> Parts<u8>) {
     scales.finish(rows);
 }
 
-fn blocks_5<B: Pod>(row: &[u8], rows: &mut Rows, parts: fn(&B) -> Parts<u8>) {
+fn blocks_5<B: Pod>(row: &[u8], rows: &mut Rows, parts: fn(&B) -> Parts) {
     let mut scales = Scales::default();
     each(row, rows, |block, rows| {
         let (d, m, codes) = parts(block);
@@ -137,11 +145,12 @@ fn blocks_5<B: Pod>(row: &[u8], rows: &mut Rows, parts: fn(&B) -> Parts<u8>) {
     scales.finish(rows);
 }
 
-fn blocks_8<B: Pod>(row: &[u8], rows: &mut Rows, parts: fn(&B) -> ([u8; 2], [i8; 32])) {
+fn blocks_8<B: Pod>(row: &[u8], rows: &mut Rows, parts: fn(&B) -> ([u8; 2], Quads)) {
     let mut scales = Scales::default();
     each(row, rows, |block, rows| {
         let (d, codes) = parts(block);
-        rows.planes[0].extend(pack_8(&codes));
+        // Signed bytes get a bias of 128.
+        rows.planes[0].extend(codes.map(|codes| codes ^ 0x8080_8080));
         scales.push(d, None, rows);
     });
     scales.finish(rows);
@@ -173,33 +182,46 @@ impl Scales {
     }
 }
 
-/// Codes in the order of elements.
-fn nibbles(qs: [u8; 16]) -> [u8; 32] {
-    std::array::from_fn(|e| qs[e % 16] >> (e / 16 * 4) & 15)
+const TWO_BITS: u32 = 0x0303_0303;
+const ONE_BIT: u32 = 0x0101_0101;
+const FOUR_BITS: u32 = 0x0f0f_0f0f;
+
+fn words<const BYTES: usize, const WORDS: usize>(bytes: &[u8; BYTES]) -> [u32; WORDS] {
+    const { assert!(BYTES == 4 * WORDS) };
+    let (words, _) = bytes.as_chunks::<4>();
+    std::array::from_fn(|i| u32::from_le_bytes(words[i]))
 }
 
-fn fifths(qh: [u8; 4], qs: [u8; 16]) -> [u8; 32] {
-    let low = nibbles(qs);
-    std::array::from_fn(|e| low[e] | (qh[e / 8] >> (e % 8) & 1) << 4)
+fn nibbles(qs: [u8; 16]) -> Quads {
+    let words: [u32; 4] = words(&qs);
+    std::array::from_fn(|j| words[j % 4] >> (j / 4 * 4) & FOUR_BITS)
+}
+
+fn fifths(qh: [u8; 4], qs: [u8; 16]) -> Quads {
+    let (low, bits) = (nibbles(qs), u32::from_le_bytes(qh));
+    // The product puts bit b of four at bit 0 of byte b.
+    let spread = |j: usize| ((bits >> (4 * j) & 15) * 0x0020_4081) & ONE_BIT;
+    std::array::from_fn(|j| low[j] | spread(j) << 4)
 }
 
 fn q2_k(block: &BlockQ2K, rows: &mut Rows) {
-    let code = |e: usize| block.qs[e / 128 * 32 + e % 32] >> (e % 128 / 32 * 2) & 3;
+    let low: [u32; 16] = words(&block.qs);
     for s in 0..8 {
-        rows.planes[0].extend(pack_2(&std::array::from_fn(|i| code(32 * s + i)), 0));
+        let quads = std::array::from_fn(|j| low[s / 4 * 8 + j] >> (s % 4 * 2) & TWO_BITS);
+        rows.planes[0].extend(pack_2(&quads, 0));
     }
     super_scales(block.d, block.dmin, block.scales, rows);
 }
 
 fn q3_k(block: &BlockQ3K, rows: &mut Rows) {
-    let code = |e: usize| {
-        let low = block.qs[e / 128 * 32 + e % 32] >> (e % 128 / 32 * 2) & 3;
-        low | (block.hmask[e % 32] >> (e / 32) & 1) << 2
-    };
+    let (low, high): ([u32; 16], [u32; 8]) = (words(&block.qs), words(&block.hmask));
     for s in 0..8 {
-        let codes = std::array::from_fn(|i| code(32 * s + i));
-        rows.planes[0].extend(pack_2(&codes, 0));
-        rows.planes[2].push(pack_1(&codes, 2));
+        let quads = std::array::from_fn(|j| {
+            let two = low[s / 4 * 8 + j] >> (s % 4 * 2) & TWO_BITS;
+            two | (high[j] >> s & ONE_BIT) << 2
+        });
+        rows.planes[0].extend(pack_2(&quads, 0));
+        rows.planes[2].push(pack_1(&quads, 2));
     }
     let scale = |group: usize| {
         // Four low bits of the 16 scales in 8 bytes, then four times two high bits a byte.
@@ -211,36 +233,37 @@ fn q3_k(block: &BlockQ3K, rows: &mut Rows) {
 }
 
 fn q4_k(block: &BlockQ4K, rows: &mut Rows) {
-    let code = |e: usize| block.qs[e / 64 * 32 + e % 32] >> (e / 32 % 2 * 4) & 15;
+    let low: [u32; 32] = words(&block.qs);
     for s in 0..8 {
-        rows.planes[0].extend(pack_4(&std::array::from_fn(|i| code(32 * s + i))));
+        let quads = std::array::from_fn(|j| low[s / 2 * 8 + j] >> (s % 2 * 4) & FOUR_BITS);
+        rows.planes[0].extend(pack_4(&quads));
     }
     super_scales(block.d, block.dmin, scales_and_mins(&block.scales), rows);
 }
 
 fn q5_k(block: &BlockQ5K, rows: &mut Rows) {
-    let code = |e: usize| {
-        let low = block.qs[e / 64 * 32 + e % 32] >> (e / 32 % 2 * 4) & 15;
-        low | (block.qh[e % 32] >> (e / 32) & 1) << 4
-    };
+    let (low, high): ([u32; 32], [u32; 8]) = (words(&block.qs), words(&block.qh));
     for s in 0..8 {
-        let codes = std::array::from_fn(|i| code(32 * s + i));
-        rows.planes[0].extend(pack_4(&codes));
-        rows.planes[2].push(pack_1(&codes, 4));
+        let quads = std::array::from_fn(|j| {
+            let four = low[s / 2 * 8 + j] >> (s % 2 * 4) & FOUR_BITS;
+            four | (high[j] >> s & ONE_BIT) << 4
+        });
+        rows.planes[0].extend(pack_4(&quads));
+        rows.planes[2].push(pack_1(&quads, 4));
     }
     super_scales(block.d, block.dmin, scales_and_mins(&block.scales), rows);
 }
 
 fn q6_k(block: &BlockQ6K, rows: &mut Rows) {
-    let code = |e: usize| {
-        let (half, quarter, i) = (e / 128, e % 128 / 32, e % 32);
-        let low = block.ql[half * 64 + quarter % 2 * 32 + i] >> (quarter / 2 * 4) & 15;
-        low | (block.qh[half * 32 + i] >> (quarter * 2) & 3) << 4
-    };
+    let (low, high): ([u32; 32], [u32; 16]) = (words(&block.ql), words(&block.qh));
     for s in 0..8 {
-        let codes = std::array::from_fn(|i| code(32 * s + i));
-        rows.planes[0].extend(pack_4(&codes));
-        rows.planes[2].extend(pack_2(&codes, 4));
+        let (half, quarter) = (s / 4, s % 4);
+        let quads = std::array::from_fn(|j| {
+            let four = low[half * 16 + quarter % 2 * 8 + j] >> (quarter / 2 * 4) & FOUR_BITS;
+            four | (high[half * 8 + j] >> (quarter * 2) & TWO_BITS) << 4
+        });
+        rows.planes[0].extend(pack_4(&quads));
+        rows.planes[2].extend(pack_2(&quads, 4));
     }
     super_scales(block.d, [0; 2], bytemuck::cast(block.scales), rows);
 }
@@ -263,31 +286,20 @@ fn scales_and_mins(scales: &[u8; 12]) -> [u8; 16] {
     })
 }
 
-/// The bytes of quad `j`, each through `bits`, in one word.
-fn quad<T: Copy>(codes: &[T; 32], j: usize, bits: impl Fn(T) -> u8) -> u32 {
-    u32::from_le_bytes(std::array::from_fn(|b| bits(codes[4 * j + b])))
+fn pack_4(quads: &Quads) -> [u32; 4] {
+    std::array::from_fn(|j| quads[j] & FOUR_BITS | (quads[j + 4] & FOUR_BITS) << 4)
 }
 
-fn pack_8(codes: &[i8; 32]) -> [u32; 8] {
-    std::array::from_fn(|j| quad(codes, j, |code| code.cast_unsigned() ^ 0x80))
-}
-
-fn pack_4(codes: &[u8; 32]) -> [u32; 4] {
-    let low = |code: u8| code & 15;
-    std::array::from_fn(|j| quad(codes, j, low) | quad(codes, j + 4, low) << 4)
-}
-
-fn pack_2(codes: &[u8; 32], shift: u32) -> [u32; 2] {
-    let word = |first: usize| {
-        (0..4).fold(0, |word, j| {
-            word | quad(codes, first + j, |code| code >> shift & 3) << (2 * j)
-        })
+fn pack_2(quads: &Quads, shift: u32) -> [u32; 2] {
+    let word = |quads: &[u32]| {
+        let bits = quads.iter().map(|quad| quad >> shift & TWO_BITS);
+        bits.zip([0, 2, 4, 6])
+            .fold(0, |word, (bits, at)| word | bits << at)
     };
-    [word(0), word(4)]
+    [word(&quads[..4]), word(&quads[4..])]
 }
 
-fn pack_1(codes: &[u8; 32], shift: u32) -> u32 {
-    (0..8).fold(0, |word, j| {
-        word | quad(codes, j, |code| code >> shift & 1) << j
-    })
+fn pack_1(quads: &Quads, shift: u32) -> u32 {
+    let bits = quads.iter().map(|quad| quad >> shift & ONE_BIT);
+    bits.zip(0..8).fold(0, |word, (bits, at)| word | bits << at)
 }

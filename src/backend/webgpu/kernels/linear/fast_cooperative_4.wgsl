@@ -3,7 +3,7 @@
 // Shapes    quantized x: [T, B] blocks; w: [N, K] in planes; y: [T, N] f32
 // Dispatch  (quarter, ceil(T / 4), 1)
 // Limits    K >= 1, N >= 1
-// Numerics  exact integers in a block, f32 over blocks; NMSE <= 1e-6
+// Numerics  exact integers in a block, f32 over blocks; NMSE <= 1e-10
 // Twin      kernels/linear/case.rs::plain of quantized x
 // Params    kernels/linear/params.rs::Params
 // Needs     WG_SIZE; SUMS = 4; common/step.wgsl; params, rows_*, bytes, fast_products, x_bytes,

@@ -3,7 +3,7 @@
 // Shapes    quantized x: [T, B] blocks; w: [N, K] in planes; y: [T, N] f32
 // Dispatch  (ceil(quarter / WG_SIZE), T, 1)
 // Limits    K >= 1, N >= 1
-// Numerics  exact integers in a block, f32 over blocks; NMSE <= 1e-6
+// Numerics  exact integers in a block, f32 over blocks; NMSE <= 1e-10
 // Twin      kernels/linear/case.rs::plain of quantized x
 // Params    kernels/linear/params.rs::Params
 // Needs     WG_SIZE; common/step.wgsl; params, rows_*, pairs_*, fast_products, x_pairs_*,
