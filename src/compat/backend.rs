@@ -224,6 +224,12 @@ impl Backend for CompatBackend {
     }
 
     fn sample(&mut self, _: Slot, params: &SampleParams<'_>) -> Result<TokenSlot, BackendError> {
+        if !params.pending.is_empty() {
+            return Err(BackendError::Usage {
+                op: "sample",
+                why: "tokens that the host does not know",
+            });
+        }
         let loaded = self.loaded()?;
         let last = loaded.logits.len().checked_sub(loaded.vocab_size);
         let logits = last.and_then(|last| loaded.logits.get(last..));
