@@ -210,7 +210,7 @@ const INVALID: [string, unknown, unknown][] = [
   ['source', [blob(), null], {}],
   ['source', 'no scheme', {}],
   ['source', 'ftp://host/m.gguf', {}],
-  ['kvCache', blob(), { kvCache: 'q4' }],
+  ['kvCache', blob(), { kvCache: 'f8' }],
   ['backend', blob(), { backend: 'gpu' }],
   ['precision', blob(), { precision: 'half' }],
   ['contextLength', blob(), { contextLength: 0 }],

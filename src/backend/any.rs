@@ -138,6 +138,10 @@ impl Backend for AnyBackend {
         each!(self, backend => backend.submit().await)
     }
 
+    fn least_rows(&self) -> usize {
+        each!(self, backend => backend.least_rows())
+    }
+
     fn read_ms(&self) -> f64 {
         each!(self, backend => backend.read_ms())
     }

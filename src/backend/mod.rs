@@ -299,6 +299,10 @@ pub trait Backend {
 
     /// Runs what was recorded.
     async fn submit(&mut self) -> Result<(), BackendError>;
+    /// Rows of a pass that take hardly longer than one: a prefill chunk has at least as many.
+    fn least_rows(&self) -> usize {
+        1
+    }
     /// How much longer reading a token takes than the work that led to it, milliseconds: what
     /// steps in flight may hide. 0 where nothing is gained by submitting ahead.
     fn read_ms(&self) -> f64 {

@@ -151,7 +151,7 @@ impl<B: Backend, M: Assembly<B>> Loader<B, M> {
             template,
             constraints: std::cell::OnceCell::new(),
             kv,
-            pacer: Pacer::new(MAX_ROWS),
+            pacer: Pacer::new(1, MAX_ROWS),
             run_ahead: RunAhead::default(),
             next_generation: std::cell::Cell::new(0),
             clock: self.clock,

@@ -112,7 +112,9 @@ impl<B: Backend> Session<B> {
     /// # Errors
     /// The backend's.
     pub async fn ready(&mut self) -> Result<(), SessionError> {
-        Ok(self.backend.ready().await?)
+        self.backend.ready().await?;
+        self.pacer = Pacer::new(self.backend.least_rows(), MAX_ROWS);
+        Ok(())
     }
 
     /// The backend.

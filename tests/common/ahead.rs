@@ -137,6 +137,10 @@ impl<B: Backend> Backend for Ahead<B> {
         self.inner.submit().await
     }
 
+    fn least_rows(&self) -> usize {
+        self.inner.least_rows()
+    }
+
     fn read_ms(&self) -> f64 {
         self.read_ms
     }

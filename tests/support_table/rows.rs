@@ -23,13 +23,14 @@ pub(crate) fn all() -> Vec<Row> {
     vec![
         files(),
         architectures("architectures", &own, &fixtures),
+        layers(&fixtures),
+        quantizations(),
+        gpu(),
         architectures(
             "architectures of the compat engine",
             &compat,
             &fixtures::all(fixtures::COMPAT),
         ),
-        layers(&fixtures),
-        quantizations(),
         tokenizers(),
         chat_templates(),
         options(),
@@ -55,6 +56,31 @@ fn row(name: &'static str, file: &str, entries: &[(&str, &str, &str)]) -> Row {
         name,
         entries: entries.collect(),
     }
+}
+
+/// What runs on a GPU beside the CPU: all architectures and quantizations.
+fn gpu() -> Row {
+    row(
+        "on WebGPU",
+        "tests/webgpu/architectures.rs",
+        &[
+            (
+                "every architecture above",
+                "the_software_plan_equals_transformers_whatever_the_chunks",
+                "check_all",
+            ),
+            (
+                "default limits, no subgroups, no f16",
+                "the_hardware_plan_equals_transformers_on_every_kind_of_device",
+                "ALL",
+            ),
+            (
+                "KV cache in f32 or f16",
+                "keys_and_values_in_f16_stay_near",
+                "KvFormat::F16",
+            ),
+        ],
+    )
 }
 
 fn files() -> Row {

@@ -474,6 +474,11 @@ impl Backend for WebGpuBackend {
         Ok(())
     }
 
+    fn least_rows(&self) -> usize {
+        let prepared = self.prepared.as_ref();
+        prepared.map_or(1, |prepared| prepared.plan.tile_rows())
+    }
+
     fn read_ms(&self) -> f64 {
         self.read_ms
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use super::{GpuError, platform};
 
 /// Names of adapters that are no hardware, where the platform does not say so.
-const SOFTWARE: [&str; 3] = ["SwiftShader", "llvmpipe", "Basic Render"];
+const SOFTWARE: [&str; 3] = ["swiftshader", "llvmpipe", "basic render"];
 
 /// What a caller may take away from the device, to run as on a lesser one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,12 +132,13 @@ impl Gpu {
                 *note = Some(format!("{reason:?}: {message}"));
             }
         });
+        let names = platform::describe(&adapter.get_info(), &device);
         let packed_dot = instance
             .wgsl_language_features()
             .contains(wgpu::WgslLanguageFeatures::Packed4x8IntegerDotProduct);
         Ok(Self {
-            capabilities: capabilities(&adapter, &device, packed_dot, options),
-            adapter: platform::describe(&adapter.get_info(), &device),
+            capabilities: capabilities(&adapter, &device, (packed_dot, &names), options),
+            adapter: names,
             device,
             queue,
             lost,
@@ -177,7 +178,7 @@ fn wanted_features(adapter: &wgpu::Adapter, options: DeviceOptions) -> wgpu::Fea
 fn capabilities(
     adapter: &wgpu::Adapter,
     device: &wgpu::Device,
-    packed_dot: bool,
+    (packed_dot, names): (bool, &AdapterDescription),
     options: DeviceOptions,
 ) -> Capabilities {
     let (info, limits, features) = (adapter.get_info(), device.limits(), device.features());
@@ -189,12 +190,16 @@ fn capabilities(
         f16: features.contains(wgpu::Features::SHADER_F16),
         timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         packed_dot,
-        is_software: info.device_type == wgpu::DeviceType::Cpu
-            || SOFTWARE.iter().any(|name| info.name.contains(name)),
+        is_software: info.device_type == wgpu::DeviceType::Cpu || is_software(names),
         max_binding_bytes: limits.max_storage_buffer_binding_size,
         max_buffer_bytes: limits.max_buffer_size,
         max_workgroup_bytes: limits.max_compute_workgroup_storage_size,
         max_invocations: limits.max_compute_invocations_per_workgroup,
         max_groups: limits.max_compute_workgroups_per_dimension,
     }
+}
+
+fn is_software(names: &AdapterDescription) -> bool {
+    let names = names.to_string().to_lowercase();
+    SOFTWARE.iter().any(|name| names.contains(name))
 }

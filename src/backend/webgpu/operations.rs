@@ -94,11 +94,15 @@ impl Parts<'_> {
     }
 
     fn variant(&self, rows: linear::Rows) -> linear::Variant {
+        let class = match rows {
+            linear::Rows::Logits if self.outputs == Outputs::LastRow => RowClass::One,
+            _ => self.class,
+        };
+        let variant = self.plan.linear(class);
         match rows {
-            linear::Rows::Logits if self.outputs == Outputs::LastRow => {
-                self.plan.linear(RowClass::One)
-            }
-            _ => self.plan.linear(self.class),
+            linear::Rows::All => variant,
+            // Rounded activations cost the choice of tokens most here, and gain least.
+            linear::Rows::Logits => variant.exact(),
         }
     }
 

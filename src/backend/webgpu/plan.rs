@@ -121,6 +121,11 @@ impl Plan {
         self.linear[class as usize].current()
     }
 
+    /// Rows that one invocation's products share their weights among: fewer take as long.
+    pub(super) fn tile_rows(&self) -> usize {
+        self.linear(RowClass::Few).tokens() as usize
+    }
+
     pub(super) fn attention(&self, class: RowClass) -> attention::Variant {
         self.attention[class as usize].current()
     }
@@ -155,9 +160,7 @@ impl Plan {
         rows: usize,
     ) -> [u64; 2] {
         let each = Role::ALL.map(|role| match role {
-            Role::Attention(class) => self
-                .attention(class)
-                .scratch_bytes(layout, num_heads, rows),
+            Role::Attention(class) => self.attention(class).scratch_bytes(layout, num_heads, rows),
             _ => [0; 2],
         });
         [0, 1].map(|i| each.iter().map(|bytes| bytes[i]).max().unwrap_or(0))

@@ -116,7 +116,13 @@ async fn faults(
     }
     let outcomes = run_all(gpu, pipelines, &cases).await?;
     let mut faults = vec![None; roles.len()];
-    for (Outcome { fault, description, .. }, owner) in outcomes.into_iter().zip(owners) {
+    for (
+        Outcome {
+            fault, description, ..
+        },
+        owner,
+    ) in outcomes.into_iter().zip(owners)
+    {
         let fault = fault.map(|fault| format!("{description}: {fault}"));
         faults[owner] = faults[owner].take().or(fault);
     }
@@ -137,12 +143,7 @@ fn shared_cases(gpu: &Gpu, model: &Model<'_>) -> Result<Vec<Case>, GpuError> {
     Ok(cases)
 }
 
-fn cases_of(
-    gpu: &Gpu,
-    plan: &Plan,
-    model: &Model<'_>,
-    role: Role,
-) -> Result<Vec<Case>, GpuError> {
+fn cases_of(gpu: &Gpu, plan: &Plan, model: &Model<'_>, role: Role) -> Result<Vec<Case>, GpuError> {
     match role {
         Role::Norm => Ok(norms(gpu, plan)),
         Role::Rope => Ok(ropes(gpu, plan, model)),

@@ -45,6 +45,7 @@ export const test = base.extend<object, { server: FaultServer }>({
         '/workers/': join(ROOT, 'tests/browser/workers'),
         '/model.gguf': MODEL,
         '/gemma.gguf': GEMMA,
+        '/fixtures/': join(ROOT, 'tests/data/architectures'),
         '/tiny.gguf': tinyModel(),
         '/tiny-tokenizer.json': tinyTokenizer(),
         '/tiny-00001-of-00002.gguf': first,

@@ -17,7 +17,10 @@ pub(crate) fn ready() -> Result<()> {
     if !cfg!(target_os = "linux") || has_driver() {
         return Ok(());
     }
-    apt::install(&PACKAGES, "a Vulkan driver for the tests of the GPU backend")
+    apt::install(
+        &PACKAGES,
+        "a Vulkan driver for the tests of the GPU backend",
+    )
 }
 
 fn has_driver() -> bool {
