@@ -153,6 +153,20 @@ fn blocks_mean_what_their_values_mean() {
 }
 
 #[test]
+fn refuses_parts_beside_their_whole() {
+    let mut builder = metadata("phi2");
+    let whole = ("blk.0.attn_qkv.weight", vec![C, 3 * C]);
+    for (name, shape) in tensors("phi2").into_iter().chain([whole]) {
+        let count: u64 = shape.iter().product();
+        let values = vec![0.0; usize::try_from(count).expect("it is small")];
+        builder = builder.tensor_f32(name, &shape, &values);
+    }
+    let error = try_bare(&builder.build()).err().expect("it is refused");
+    assert_eq!(error.code(), "unsupported-architecture");
+    assert!(error.to_string().contains("blk.0.attn_"), "{error}");
+}
+
+#[test]
 fn refuses_types_that_candle_does_not_read() {
     let [blocks, _] = files("lfm2", GgmlType::IQ4_NL);
     let error = try_bare(&blocks).err().expect("it is refused");
