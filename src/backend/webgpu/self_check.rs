@@ -193,6 +193,10 @@ fn products(
             Shape::Gate(Activation::GeluTanh),
             Shape::Logits(1, true),
         ] {
+            let variant = match shape {
+                Shape::Logits(..) => variant.exact(),
+                _ => variant,
+            };
             cases.push(linear::case(gpu, variant, shape, &[(ty, 70)], size, SEED)?);
         }
         let size = [rows, LONG_ROW];
