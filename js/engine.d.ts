@@ -58,6 +58,8 @@ export class Loader {
   endFile(): void;
   finish(): Promise<Engine>;
   free(): void;
+  /** Whether the header of the first file is complete and accepted. */
+  readonly hasHeader: boolean;
   readonly receivedBytes: number;
 }
 

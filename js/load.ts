@@ -32,8 +32,13 @@ export async function load(source: Source, options: LoadOptions = {}): Promise<M
     checked.wasmUrl === undefined
       ? new URL('./engine_bg.wasm', import.meta.url)
       : new URL(checked.wasmUrl, base);
-  const what = { files, tokenizer, wasmUrl: wasmUrl.href };
-  return whenLoaded(startWorker(checked.workerUrl), checked, what);
+  const compatWasmUrl =
+    // Nothing lies beside a `data:` or `blob:` address.
+    checked.wasmUrl !== undefined && wasmUrl.protocol.startsWith('http')
+      ? new URL('compat_bg.wasm', wasmUrl)
+      : new URL('./compat_bg.wasm', import.meta.url);
+  const wasm = { wasmUrl: wasmUrl.href, compatWasmUrl: compatWasmUrl.href };
+  return whenLoaded(startWorker(checked.workerUrl), checked, { files, tokenizer, ...wasm });
 }
 
 function checkEnvironment(): void {
@@ -69,7 +74,7 @@ function startWorker(url: string | URL | undefined): Worker {
 function whenLoaded(
   worker: Worker,
   checked: CheckedLoad,
-  what: Pick<LoadMessage, 'files' | 'tokenizer' | 'wasmUrl'>,
+  what: Pick<LoadMessage, 'files' | 'tokenizer' | 'wasmUrl' | 'compatWasmUrl'>,
 ): Promise<Model> {
   const { settings, headers, signal, onProgress } = checked;
   return new Promise<Model>((resolve, reject) => {

@@ -27,6 +27,8 @@ export interface LoadRequest {
   headers: [string, string][];
   /** Resolves once the engine can be used. */
   engine: Promise<LoaderClass>;
+  /** Fetches the engine of the architectures that the first one does not have. */
+  compat: () => Promise<LoaderClass>;
   report: (progress: Progress) => void;
 }
 
@@ -55,18 +57,69 @@ export async function loadModel(request: LoadRequest): Promise<Engine> {
       : readTokenizer(request.tokenizer, first, headers),
   ]);
   const fileBytes = [opened.bytes, ...restBytes];
-  const loader = await loaderClass.open(loaderOptions(settings, fileBytes), tokenizer);
+  const options = loaderOptions(settings, fileBytes);
+  const open = (loader: LoaderClass): Promise<Loader> => loader.open(options, tokenizer);
+  const feed = new Feed(await open(loaderClass), async () => open(await request.compat()));
   const meter = new Meter(total(fileBytes), request.report);
   for (const [index, file] of files.entries()) {
     const current = index === 0 ? opened : await openFile(file, headers);
-    await readAll(current, (piece) => {
-      loader.push(piece);
+    await readAll(current, async (piece) => {
+      await feed.push(piece);
       meter.add(piece.byteLength);
     });
-    loader.endFile();
+    await feed.endFile();
   }
   meter.upload();
-  return await loader.finish();
+  return feed.finish();
+}
+
+/**
+ * Bytes to a loader, or, where it says that another engine has to run this model, to that one's,
+ * from the first byte on: until the header is accepted, what was pushed is kept.
+ */
+class Feed {
+  #loader: Loader;
+  readonly #other: () => Promise<Loader>;
+  #kept: Uint8Array[] | undefined = [];
+
+  constructor(loader: Loader, other: () => Promise<Loader>) {
+    this.#loader = loader;
+    this.#other = other;
+  }
+
+  async push(piece: Uint8Array): Promise<void> {
+    // The piece's buffer is used again.
+    this.#kept?.push(piece.slice());
+    await this.#attempt(() => this.#loader.push(piece));
+    if (this.#loader.hasHeader) this.#kept = undefined;
+  }
+
+  async endFile(): Promise<void> {
+    await this.#attempt(() => this.#loader.endFile(), () => this.#loader.endFile());
+  }
+
+  finish(): Promise<Engine> {
+    return this.#loader.finish();
+  }
+
+  async #attempt(work: () => void, again: () => void = () => undefined): Promise<void> {
+    try {
+      work();
+    } catch (error) {
+      const pieces = this.#kept;
+      if (pieces === undefined || !wantsOther(error)) throw error;
+      this.#kept = undefined;
+      this.#loader.free();
+      this.#loader = await this.#other();
+      for (const piece of pieces) this.#loader.push(piece);
+      again();
+    }
+  }
+}
+
+/** Whether the engine refuses the model because the other one runs it. */
+function wantsOther(error: unknown): boolean {
+  return typeof error === 'object' && error !== null && 'compat' in error && error.compat === true;
 }
 
 function loaderOptions(settings: EngineSettings, fileBytes: (number | null)[]): LoaderOptions {
@@ -210,19 +263,21 @@ function contentLength(response: Response): number | null {
   return Number.isSafeInteger(bytes) && bytes >= 0 ? bytes : null;
 }
 
-async function readAll(file: OpenFile, push: (piece: Uint8Array) => void): Promise<void> {
+async function readAll(file: OpenFile, push: Push): Promise<void> {
   let received = 0;
-  const counted = (piece: Uint8Array): void => {
+  const counted = (piece: Uint8Array): void | Promise<void> => {
     received += piece.byteLength;
-    push(piece);
+    return push(piece);
   };
   await pump(file, counted, () => received);
   if (file.bytes !== null && received < file.bytes) throw cutShort(file, received);
 }
 
+type Push = (piece: Uint8Array) => void | Promise<void>;
+
 async function pump(
   file: OpenFile,
-  push: (piece: Uint8Array) => void,
+  push: Push,
   received: () => number,
 ): Promise<void> {
   const { pieces } = file;
@@ -232,7 +287,8 @@ async function pump(
         throw cutShort(file, received(), cause);
       });
       if (piece === undefined) return;
-      push(piece);
+      // What the piece is in is used again by the next read.
+      await push(piece);
     }
   } catch (error) {
     // Ends the transfer; the error that stopped it is the one to tell.

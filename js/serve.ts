@@ -4,7 +4,7 @@
 import type { Engine } from './engine.js';
 import { TokenbrookError, toWire } from './errors.js';
 import { loadModel, publicUrl } from './loader.js';
-import type { LoaderClass } from './loader.js';
+import type { LoadRequest, LoaderClass } from './loader.js';
 import type { FromWorker, LoadMessage, ToWorker } from './protocol.js';
 import { Scheduler } from './scheduler.js';
 
@@ -19,18 +19,28 @@ export interface Port {
   addEventListener(type: 'message', listener: (event: { data: ToWorker }) => void): void;
 }
 
-/** Serves one model to `port`. */
-export function serve(port: Port, engineModule: EngineModule): void {
+/** Serves one model to `port`; `compatModule` is asked for when a model needs it. */
+export function serve(
+  port: Port,
+  engineModule: EngineModule,
+  compatModule: () => Promise<EngineModule>,
+): void {
   const post = (message: FromWorker): void => port.postMessage(message);
   let scheduler: Scheduler | undefined;
   port.addEventListener('message', ({ data }) => {
     if (data.type === 'load') {
       const ready = instantiate(data.wasmUrl, engineModule);
-      load(data, ready, post).then(
+      let other: Promise<EngineModule['Loader']> | undefined;
+      const engines = {
+        engine: ready,
+        compat: () =>
+          (other ??= compatModule().then((module) => instantiate(data.compatWasmUrl, module))),
+      };
+      load(data, engines, post).then(
         (engine) => {
           scheduler = new Scheduler({
             engine,
-            reload: () => load(data, ready, () => undefined),
+            reload: () => load(data, engines, () => undefined),
             post,
             clockOffsetMs: performance.timeOrigin - data.pageTimeOrigin,
             turn: messageTurn(),
@@ -66,7 +76,7 @@ function dispatch(scheduler: Scheduler, message: Exclude<ToWorker, LoadMessage>)
 
 async function load(
   message: LoadMessage,
-  engine: Promise<EngineModule['Loader']>,
+  engines: Pick<LoadRequest, 'engine' | 'compat'>,
   post: (message: FromWorker) => void,
 ): Promise<Engine> {
   return loadModel({
@@ -74,7 +84,7 @@ async function load(
     tokenizer: message.tokenizer,
     settings: message.settings,
     headers: message.headers,
-    engine,
+    ...engines,
     report: (progress) => post({ type: 'progress', progress }),
   });
 }

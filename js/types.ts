@@ -56,7 +56,10 @@ export interface LoadOptions {
   signal?: AbortSignal | undefined;
   /** Where `worker.js` is served, for bundlers that lose it. */
   workerUrl?: string | URL | undefined;
-  /** Where `engine_bg.wasm` is served, for bundlers that lose it. */
+  /**
+   * Where `engine_bg.wasm` is served, for bundlers that lose it. `compat_bg.wasm`, for the
+   * architectures that need it, is looked for beside it.
+   */
   wasmUrl?: string | URL | undefined;
 }
 
@@ -71,6 +74,7 @@ export interface ModelInfo {
   precision: string;
   threads: number;
   adapter: string | null;
+  /** `compat`: candle-transformers runs the model, on the CPU. */
   wasmVariant: string;
 }
 

@@ -16,4 +16,4 @@ scope.addEventListener('unhandledrejection', (event) => {
 });
 
 requestSubgroups(scope);
-serve(scope, engine);
+serve(scope, engine, () => import('./compat.js'));

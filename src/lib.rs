@@ -15,6 +15,8 @@
 #![deny(unsafe_code)]
 
 pub mod backend;
+#[cfg(feature = "compat")]
+pub mod compat;
 mod error;
 pub mod gguf;
 pub mod measure;

@@ -13,6 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("quant", &["gguf"]),
     ("backend", &["gguf", "quant"]),
     ("model", &["backend", "gguf", "quant"]),
+    ("compat", &["backend", "gguf", "model"]),
     (
         "session",
         &["backend", "gguf", "measure", "model", "tokenizer"],
@@ -21,7 +22,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// Where each outside crate may appear, as path prefixes under `src`.
 const CRATE_HOME: &[(&str, &[&str])] = &[
-    ("candle_core", &["backend/cpu", "quant"]),
+    ("candle_core", &["backend/cpu", "compat", "quant"]),
+    ("candle_transformers", &["compat"]),
     ("tokenizers", &["tokenizer"]),
     ("fancy_regex", &["tokenizer"]),
     ("minijinja", &["tokenizer"]),

@@ -243,6 +243,8 @@ export class FakeModule {
   options: LoaderOptions | undefined;
   tokenizer: Uint8Array | undefined;
   failPush: Error | undefined;
+  /** Bytes from which on the header is complete. */
+  headerBytes = 1;
 
   readonly exports = {
     default: async (): Promise<unknown> => undefined,
@@ -259,6 +261,9 @@ export class FakeModule {
       }
       get receivedBytes(): number {
         return module.received.length;
+      }
+      get hasHeader(): boolean {
+        return module.received.length >= module.headerBytes;
       }
       push(bytes: Uint8Array): void {
         if (module.failPush !== undefined) throw module.failPush;

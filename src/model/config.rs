@@ -107,6 +107,7 @@ impl Config {
     ///
     /// # Errors
     /// [`ModelError::UnsupportedArchitecture`] with the list that is supported;
+    /// [`ModelError::CompatArchitecture`] for what the compat artifact runs;
     /// [`ModelError::MissingKey`], [`ModelError::Hyperparameter`] and
     /// [`ModelError::UnsupportedFeature`] name the key, its value and what is allowed.
     pub fn from_metadata(metadata: &Metadata) -> Result<Self, ModelError> {
@@ -130,6 +131,11 @@ impl Config {
         let name = metadata
             .str("general.architecture")?
             .ok_or_else(|| missing("general.architecture"))?;
+        let has_experts = metadata.u32(&format!("{name}.expert_count"))?.unwrap_or(0) > 0;
+        if Architecture::is_compat(name, has_experts) {
+            let name = name.to_owned();
+            return Err(ModelError::CompatArchitecture { name });
+        }
         let architecture =
             Architecture::by_name(name).ok_or_else(|| ModelError::UnsupportedArchitecture {
                 name: name.to_owned(),

@@ -5,7 +5,6 @@ use super::{Generation, Progress, Session};
 use crate::backend::{
     Backend, Outputs, Recording, SampleParams, SequenceStep, Slot, Step, TokenSlot, TokenSource,
 };
-use crate::model::forward;
 
 impl<B: Backend> Session<B> {
     /// Does one bounded piece of a generation's work.
@@ -135,7 +134,7 @@ impl<B: Backend> Session<B> {
             outputs,
         };
         if self.backend.begin(&step)? == Recording::Needed {
-            forward(&self.config, &self.weights, &mut self.backend, outputs)?;
+            self.plan.record(&mut self.backend, outputs)?;
         }
         let slot = match sample {
             Some(params) => Some(self.backend.sample(Slot::Logits, params)?),

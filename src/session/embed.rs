@@ -152,9 +152,9 @@ impl<B: Backend> Session<B> {
         Ok(EmbedJob {
             pooling: options
                 .pooling
-                .or(self.config.pooling)
+                .or(self.facts.pooling)
                 .unwrap_or(Pooling::Mean),
-            sum: vec![0.0; self.config.hidden_size],
+            sum: vec![0.0; self.facts.hidden_size],
             summed: 0,
             result: Embeddings {
                 vectors: Vec::with_capacity(texts.len()),

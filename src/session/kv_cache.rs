@@ -29,11 +29,19 @@ pub(super) struct KvCache {
     ring: Option<Ring>,
     /// The end of what has been written since the ring was last whole; at least `ids.len()`.
     written: usize,
+    /// Whether the backend's cache can forget its last positions alone.
+    rewinds: bool,
 }
 
 impl KvCache {
-    /// An empty cache; `ring` where layers have a window.
-    pub(super) fn new(capacity: usize, block_tokens: usize, ring: Option<Ring>) -> Self {
+    /// An empty cache; `ring` where layers have a window; `rewinds` where the backend can forget
+    /// the last positions and keep the ones before.
+    pub(super) fn new(
+        capacity: usize,
+        block_tokens: usize,
+        ring: Option<Ring>,
+        rewinds: bool,
+    ) -> Self {
         Self {
             ids: Vec::new(),
             unread: 0,
@@ -43,6 +51,7 @@ impl KvCache {
             capacity,
             ring,
             written: 0,
+            rewinds,
         }
     }
 
@@ -75,7 +84,12 @@ impl KvCache {
     /// Forgets positions from `len` on, or all of them where the ring has lost what position
     /// `len` would see; returns the length kept.
     pub(super) fn truncate<B: Backend>(&mut self, len: usize, backend: &mut B) -> usize {
-        let len = if self.ring_holds(len) { len } else { 0 };
+        let whole = self.rewinds || len == self.written;
+        let len = if whole && self.ring_holds(len) {
+            len
+        } else {
+            0
+        };
         self.unread = 0;
         self.ids.truncate(len);
         if len == 0 || self.written <= self.ring_positions() {

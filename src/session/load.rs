@@ -13,7 +13,7 @@ use super::{BLOCK_TOKENS, MAX_ROWS, ModelDescription, Session};
 use crate::backend::Backend;
 use crate::gguf::{Header, Metadata, Reader, Sink, StringArray, TensorInfo};
 use crate::measure::Clock;
-use crate::model::{Config, ModelError, WeightLoader};
+use crate::model::{Assembly, Limits, ModelError, ModelFacts, WeightLoader};
 use crate::tokenizer::{
     ChatTemplate, Strings, TemplateError, Tokenizer, TokenizerError, Vocabulary,
 };
@@ -34,9 +34,11 @@ pub struct LoadOptions {
 const TOKENIZER_JSON: &str = "tokenizer.huggingface.json";
 
 /// Builds a session from the bytes of a GGUF file, or of its shards in order.
-pub struct Loader<B: Backend> {
+///
+/// `M` says how: [`WeightLoader`] for the forward pass on a backend.
+pub struct Loader<B: Backend, M: Assembly<B> = WeightLoader> {
     reader: Reader,
-    sink: ModelSink<B>,
+    sink: ModelSink<B, M>,
     clock: Rc<dyn Clock>,
 }
 
@@ -44,6 +46,14 @@ impl<B: Backend> Loader<B> {
     /// Starts with an empty backend.
     #[must_use]
     pub fn new(backend: B, options: LoadOptions, clock: Rc<dyn Clock>) -> Self {
+        Self::assembling(backend, options, clock)
+    }
+}
+
+impl<B: Backend, M: Assembly<B>> Loader<B, M> {
+    /// As [`new`](Loader::new), for any way of building the model.
+    #[must_use]
+    pub fn assembling(backend: B, options: LoadOptions, clock: Rc<dyn Clock>) -> Self {
         Self {
             reader: Reader::new(&options.file_bytes),
             sink: ModelSink {
@@ -81,6 +91,12 @@ impl<B: Backend> Loader<B> {
         self.reader.end_file(&mut self.sink)
     }
 
+    /// Whether the first header is complete, and accepted.
+    #[must_use]
+    pub fn has_header(&self) -> bool {
+        self.sink.parts.is_some()
+    }
+
     /// Bytes taken so far.
     #[must_use]
     pub fn received_bytes(&self) -> u64 {
@@ -100,35 +116,41 @@ impl<B: Backend> Loader<B> {
             ..
         } = self.sink;
         let Parts {
-            config,
+            facts,
             context_length,
-            loader,
+            assembly,
             tokenizer,
             template,
         } = parts.ok_or(SessionError::Internal(
             "the reader finished without a header",
         ))?;
         let description = ModelDescription {
-            name: config.name.clone(),
-            architecture: config.architecture.name.to_owned(),
+            name: facts.name.clone(),
+            architecture: facts.architecture.to_owned(),
             quantization: main_quantization(&bytes_by_type),
-            parameters: loader.parameters(),
+            parameters: assembly.parameters(),
             context_length,
         };
-        let ring = config.window().map(|window| Ring {
+        let ring = facts.window.map(|window| Ring {
             window,
             max_rows: MAX_ROWS,
         });
-        let weights = loader.finish(context_length, MAX_ROWS, BLOCK_TOKENS, &mut backend)?;
+        let limits = Limits {
+            context_length,
+            max_rows: MAX_ROWS,
+            block_tokens: BLOCK_TOKENS,
+        };
+        let plan = assembly.finish(&limits, &mut backend)?;
+        let kv = KvCache::new(context_length, BLOCK_TOKENS, ring, facts.rewinds);
         Ok(Session {
             backend,
-            config,
-            weights,
+            facts,
+            plan,
             description,
             tokenizer,
             template,
             constraints: std::cell::OnceCell::new(),
-            kv: KvCache::new(context_length, BLOCK_TOKENS, ring),
+            kv,
             pacer: Pacer::new(1, MAX_ROWS),
             run_ahead: RunAhead::default(),
             next_generation: std::cell::Cell::new(0),
@@ -138,25 +160,25 @@ impl<B: Backend> Loader<B> {
 }
 
 /// What the first header gives.
-struct Parts {
-    config: Config,
+struct Parts<M> {
+    facts: ModelFacts,
     context_length: usize,
-    loader: WeightLoader,
+    assembly: M,
     tokenizer: Tokenizer,
     template: Option<Result<ChatTemplate, TemplateError>>,
 }
 
 /// Where the reader's findings go.
-struct ModelSink<B: Backend> {
+struct ModelSink<B: Backend, M: Assembly<B>> {
     backend: B,
     options: LoadOptions,
     /// The caller's.
     tokenizer_json: Option<Vec<u8>>,
-    parts: Option<Parts>,
+    parts: Option<Parts<M>>,
     bytes_by_type: BTreeMap<&'static str, u64>,
 }
 
-impl<B: Backend> Sink for ModelSink<B> {
+impl<B: Backend, M: Assembly<B>> Sink for ModelSink<B, M> {
     type Error = SessionError;
 
     fn header(&mut self, _shard: usize, header: &Header) -> Result<(), SessionError> {
@@ -166,7 +188,7 @@ impl<B: Backend> Sink for ModelSink<B> {
         let Some(parts) = &mut self.parts else {
             return Ok(());
         };
-        parts.loader.header(header, &mut self.backend)?;
+        parts.assembly.header(header, &mut self.backend)?;
         for tensor in &header.tensors {
             let bytes = self
                 .bytes_by_type
@@ -187,33 +209,32 @@ impl<B: Backend> Sink for ModelSink<B> {
             return Err(SessionError::Internal("rows came before a header"));
         };
         Ok(parts
-            .loader
+            .assembly
             .rows(tensor, first_row, blocks, &mut self.backend)?)
     }
 }
 
-impl<B: Backend> ModelSink<B> {
-    fn first_header(&mut self, header: &Header) -> Result<Parts, SessionError> {
+impl<B: Backend, M: Assembly<B>> ModelSink<B, M> {
+    fn first_header(&mut self, header: &Header) -> Result<Parts<M>, SessionError> {
         let metadata = &header.metadata;
-        let config = Config::from_header(header)?;
-        let context_length = context_length(&config, self.options.context_length)?;
+        let assembly = M::begin(header, &mut self.backend)?;
+        let facts = assembly.facts();
+        let context_length = context_length(facts.context_length, self.options.context_length)?;
         // Of no use after this.
         let json = self.tokenizer_json.take();
-        let tokenizer = tokenizer(metadata, config.vocab_size, json.as_deref())?;
+        let tokenizer = tokenizer(metadata, facts.vocab_size, json.as_deref())?;
         let template = chat_template(metadata, &tokenizer)?;
-        let loader = WeightLoader::new(&config, &mut self.backend)?;
         Ok(Parts {
-            config,
+            facts,
             context_length,
-            loader,
+            assembly,
             tokenizer,
             template,
         })
     }
 }
 
-fn context_length(config: &Config, asked: Option<usize>) -> Result<usize, SessionError> {
-    let most = config.context_length;
+fn context_length(most: usize, asked: Option<usize>) -> Result<usize, SessionError> {
     match asked {
         None => Ok(most.min(DEFAULT_CONTEXT)),
         Some(asked) if (1..=most).contains(&asked) => Ok(asked),

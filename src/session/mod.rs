@@ -41,7 +41,7 @@ use serde::Serialize;
 
 use crate::backend::{Backend, BackendMemory};
 use crate::measure::Clock;
-use crate::model::{Config, Weights};
+use crate::model::{ModelFacts, Plan};
 use crate::tokenizer::{
     ChatMessage, ChatTemplate, Now, Segment, TemplateError, TemplateOptions, Tokenizer,
 };
@@ -79,8 +79,8 @@ pub struct ModelDescription {
 /// A model that is ready to generate.
 pub struct Session<B: Backend> {
     backend: B,
-    config: Config,
-    weights: Weights,
+    facts: ModelFacts,
+    plan: Plan,
     description: ModelDescription,
     tokenizer: Tokenizer,
     template: Option<Result<ChatTemplate, TemplateError>>,
@@ -291,7 +291,7 @@ impl<B: Backend> Session<B> {
     }
 
     fn check_id(&self, id: u32) -> Result<(), SessionError> {
-        let vocab_size = self.config.vocab_size;
+        let vocab_size = self.facts.vocab_size;
         if (id as usize) < vocab_size {
             return Ok(());
         }

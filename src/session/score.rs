@@ -82,7 +82,7 @@ impl<B: Backend> Session<B> {
         let new = job.result.ids[kept..kept + rows].to_vec();
         self.pass(TokenSource::Ids(&new), outputs, None).await?;
         if outputs == Outputs::AllRows {
-            let vocab_size = self.config.vocab_size;
+            let vocab_size = self.facts.vocab_size;
             let logits = self.backend.read_logits().await?;
             for row in logits.chunks_exact(vocab_size) {
                 job.result.push(row)?;

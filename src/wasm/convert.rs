@@ -4,6 +4,7 @@ use serde::Serialize;
 use wasm_bindgen::JsValue;
 
 use crate::Error;
+use crate::model::ModelError;
 use crate::session::SessionError;
 use crate::tokenizer::Now;
 
@@ -41,6 +42,10 @@ pub(super) fn throw(error: &Error) -> JsValue {
     let code = JsValue::from_str(error.code());
     // Setting a property on a fresh object cannot fail.
     let _ = js_sys::Reflect::set(&thrown, &JsValue::from_str("code"), &code);
+    if let Error::Session(SessionError::Model(ModelError::CompatArchitecture { .. })) = error {
+        // For the worker alone, which goes on with the other artifact.
+        let _ = js_sys::Reflect::set(&thrown, &JsValue::from_str("compat"), &JsValue::TRUE);
+    }
     let option = match error {
         Error::Session(
             SessionError::InvalidOption { name, .. } | SessionError::UnknownOption { name, .. },

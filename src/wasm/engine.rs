@@ -7,9 +7,8 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 
 use super::convert::{now, throw, throw_session, to_js, to_json, to_options};
-use super::loader::Choices;
+use super::hardware::{self, Choices, Hardware, VARIANT};
 use crate::Error;
-use crate::backend::AnyBackend;
 use crate::measure::FinishReason;
 use crate::session::{
     EmbedJob, EmbedOptions, EmbedProgress, Embeddings, GenerateOptions, Generation, Input,
@@ -21,7 +20,7 @@ use crate::tokenizer::ChatMessage;
 /// A model, its KV cache and the jobs on it.
 #[wasm_bindgen]
 pub struct Engine {
-    session: Session<AnyBackend>,
+    session: Session<Hardware>,
     choices: Choices,
     generations: BTreeMap<u32, Generation>,
     scores: BTreeMap<u32, ScoreJob>,
@@ -71,7 +70,7 @@ enum ScoreStep {
 }
 
 impl Engine {
-    pub(super) fn new(session: Session<AnyBackend>, choices: Choices) -> Self {
+    pub(super) fn new(session: Session<Hardware>, choices: Choices) -> Self {
         Self {
             session,
             choices,
@@ -101,22 +100,12 @@ impl Engine {
     pub fn info(&self) -> Result<JsValue, JsValue> {
         to_js(&Info {
             description: self.session.description(),
-            backend: match self.session.backend() {
-                AnyBackend::Cpu(_) => "cpu",
-                AnyBackend::WebGpu(_) => "webgpu",
-            },
+            backend: hardware::backend(self.session.backend()),
             backend_reason: &self.choices.backend_reason,
             precision: self.choices.precision,
             threads: 1,
-            adapter: match self.session.backend() {
-                AnyBackend::Cpu(_) => None,
-                AnyBackend::WebGpu(backend) => Some(backend.adapter().to_string()),
-            },
-            wasm_variant: if cfg!(target_feature = "simd128") {
-                "simd128"
-            } else {
-                "scalar"
-            },
+            adapter: hardware::adapter(self.session.backend()),
+            wasm_variant: VARIANT,
         })
     }
 

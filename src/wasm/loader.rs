@@ -9,25 +9,15 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use super::PerformanceClock;
 use super::convert::{throw, throw_session, to_options};
 use super::engine::Engine;
+use super::hardware::{Choices, SessionLoader, Settings, choice};
 use crate::Error;
-use crate::backend::cpu::{CpuBackend, Precision};
-use crate::backend::webgpu::{
-    DeviceOptions, Gpu, GpuError, KvFormat, WebGpuBackend, WebGpuOptions,
-};
-use crate::backend::{AnyBackend, BackendError};
-use crate::session::{self, LoadOptions};
+use crate::session::LoadOptions;
 
 /// Takes the bytes of a GGUF file, or of its shards in order.
 #[wasm_bindgen]
 pub struct Loader {
-    inner: session::Loader<AnyBackend>,
+    inner: SessionLoader,
     choices: Choices,
-}
-
-/// What the load decided, for `model.info`.
-pub(super) struct Choices {
-    pub(super) precision: &'static str,
-    pub(super) backend_reason: String,
 }
 
 #[wasm_bindgen]
@@ -42,8 +32,8 @@ impl Loader {
     pub async fn open(options: JsValue, tokenizer: Option<Vec<u8>>) -> Result<Self, JsValue> {
         let options = to_options(options, "load options")?;
         let asked = Asked::read(&options).map_err(|error| throw(&error))?;
-        let (backend, choices) = choose(&asked).await.map_err(|error| throw(&error))?;
-        let mut inner = session::Loader::new(backend, asked.load, Rc::new(PerformanceClock));
+        let (backend, choices) = asked.hardware.open().await.map_err(|error| throw(&error))?;
+        let mut inner = SessionLoader::assembling(backend, asked.load, Rc::new(PerformanceClock));
         if let Some(json) = tokenizer {
             inner = inner.with_tokenizer(json);
         }
@@ -68,6 +58,13 @@ impl Loader {
         self.inner.end_file().map_err(throw_session)
     }
 
+    /// Whether the header of the first file is complete and accepted.
+    #[wasm_bindgen(getter, js_name = hasHeader)]
+    #[must_use]
+    pub fn has_header(&self) -> bool {
+        self.inner.has_header()
+    }
+
     /// Bytes taken so far.
     #[wasm_bindgen(getter, js_name = receivedBytes)]
     #[must_use]
@@ -90,18 +87,7 @@ impl Loader {
 /// What the caller asks for.
 struct Asked {
     load: LoadOptions,
-    backend: Wanted,
-    /// `None` for `auto`.
-    precision: Option<Precision>,
-    webgpu: WebGpuOptions,
-}
-
-/// The backends that a caller may name.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    Auto,
-    Cpu,
-    WebGpu,
+    hardware: Settings,
 }
 
 impl Asked {
@@ -111,18 +97,13 @@ impl Asked {
                 context_length: None,
                 file_bytes: vec![None],
             },
-            backend: Wanted::Auto,
-            precision: None,
-            webgpu: WebGpuOptions::default(),
+            hardware: Settings::default(),
         };
         for (name, value) in options {
             match name.as_str() {
                 "contextLength" => asked.load.context_length = Some(context_length(value)?),
-                "precision" => asked.precision = read_precision(value)?,
-                "backend" => asked.backend = read_backend(value)?,
-                "kvCache" => asked.webgpu.kv = read_kv(value)?,
-                "gpu" => asked.webgpu.device = read_device(value)?,
                 "fileBytes" => asked.load.file_bytes = file_bytes(value)?,
+                name if asked.hardware.set(name, value)? => {}
                 _ => {
                     let known = "contextLength, precision, backend, kvCache, gpu, fileBytes";
                     return Err(choice("load", &Value::String(name.clone()), known));
@@ -130,123 +111,6 @@ impl Asked {
             }
         }
         Ok(asked)
-    }
-
-    fn cpu(&self, reason: String) -> (AnyBackend, Choices) {
-        let precision = self.precision.unwrap_or(Precision::Fast);
-        let backend = AnyBackend::Cpu(Box::new(CpuBackend::new(precision)));
-        let precision = name_of(precision);
-        let choices = Choices {
-            precision,
-            backend_reason: reason,
-        };
-        (backend, choices)
-    }
-
-    fn webgpu(&self, gpu: Gpu, reason: String) -> (AnyBackend, Choices) {
-        let precision = self.precision.unwrap_or(Precision::Exact);
-        let mut options = self.webgpu;
-        options.fast = precision == Precision::Fast;
-        let backend = AnyBackend::WebGpu(Box::new(WebGpuBackend::new(
-            gpu,
-            options,
-            super::performance_now,
-        )));
-        let precision = name_of(precision);
-        let choices = Choices {
-            precision,
-            backend_reason: reason,
-        };
-        (backend, choices)
-    }
-}
-
-/// Opens the backend that was asked for, or the one that `auto` finds.
-async fn choose(asked: &Asked) -> Result<(AnyBackend, Choices), Error> {
-    let gpu_error = |error: GpuError| Error::Session(BackendError::from(error).into());
-    match asked.backend {
-        Wanted::Cpu => Ok(asked.cpu("asked for".to_owned())),
-        Wanted::WebGpu => {
-            let gpu = Gpu::open(asked.webgpu.device).await.map_err(gpu_error)?;
-            Ok(asked.webgpu(gpu, "asked for".to_owned()))
-        }
-        Wanted::Auto => match Gpu::open(asked.webgpu.device).await {
-            Err(error) => Ok(asked.cpu(error.to_string())),
-            Ok(gpu) if gpu.capabilities().is_software => {
-                let name = &gpu.adapter().description;
-                Ok(asked.cpu(format!("the adapter {name:?} is software, which is slower")))
-            }
-            Ok(gpu) => Ok(asked.webgpu(gpu, "there is a GPU".to_owned())),
-        },
-    }
-}
-
-fn name_of(precision: Precision) -> &'static str {
-    match precision {
-        Precision::Fast => "fast",
-        Precision::Exact => "exact",
-    }
-}
-
-fn read_backend(value: &Value) -> Result<Wanted, Error> {
-    match value.as_str() {
-        Some("auto") => Ok(Wanted::Auto),
-        Some("cpu") => Ok(Wanted::Cpu),
-        Some("webgpu") => Ok(Wanted::WebGpu),
-        _ => Err(choice("backend", value, "\"auto\", \"cpu\" and \"webgpu\"")),
-    }
-}
-
-fn read_kv(value: &Value) -> Result<Option<KvFormat>, Error> {
-    match value.as_str() {
-        Some("auto") => Ok(None),
-        Some("f32") => Ok(Some(KvFormat::F32)),
-        Some("f16") => Ok(Some(KvFormat::F16)),
-        Some("q8_0") => Ok(Some(KvFormat::Q8_0)),
-        _ => {
-            let known = "\"auto\", \"f32\", \"f16\" and \"q8_0\"";
-            Err(choice("kvCache", value, known))
-        }
-    }
-}
-
-/// What to leave unused of the GPU: `{ defaultLimits?, subgroups?, f16? }`, booleans.
-fn read_device(value: &Value) -> Result<DeviceOptions, Error> {
-    let wrong = Error::Kind {
-        name: "option \"gpu\"",
-        expected: "{ defaultLimits?, subgroups?, f16? } of booleans",
-    };
-    let fields = value.as_object().ok_or_else(|| wrong.clone())?;
-    let mut options = DeviceOptions::default();
-    for (name, value) in fields {
-        let flag = value.as_bool().ok_or_else(|| wrong.clone())?;
-        match name.as_str() {
-            "defaultLimits" => options.default_limits = flag,
-            "subgroups" => options.without_subgroups = !flag,
-            "f16" => options.without_f16 = !flag,
-            _ => return Err(wrong),
-        }
-    }
-    Ok(options)
-}
-
-fn choice(name: &'static str, value: &Value, known: &'static str) -> Error {
-    let value = value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned);
-    Error::Choice { name, value, known }
-}
-
-fn read_precision(value: &Value) -> Result<Option<Precision>, Error> {
-    match value.as_str() {
-        Some("auto") => Ok(None),
-        Some("fast") => Ok(Some(Precision::Fast)),
-        Some("exact") => Ok(Some(Precision::Exact)),
-        _ => Err(choice(
-            "precision",
-            value,
-            "\"auto\", \"fast\" and \"exact\"",
-        )),
     }
 }
 

@@ -8,6 +8,7 @@
 mod convert;
 mod dialect;
 mod engine;
+mod hardware;
 mod loader;
 
 pub use dialect::Exchange;

@@ -15,6 +15,10 @@ use crate::{read, root};
 pub(crate) const ARCHITECTURES: &[(&str, &str)] =
     &[("tests/data/architectures", "tests/architectures.rs")];
 
+/// The same for what the compat engine runs.
+pub(crate) const COMPAT: &[(&str, &str)] =
+    &[("tests/data/architectures/compat", "tests/compat.rs")];
+
 /// A tiny model's file.
 pub(crate) struct Fixture {
     pub(crate) name: String,
@@ -27,6 +31,17 @@ impl Fixture {
     pub(crate) fn architecture(&self) -> String {
         let name = self.header.metadata.str("general.architecture");
         name.ok().flatten().expect("it has one").to_owned()
+    }
+
+    /// The architecture as messages call it.
+    pub(crate) fn kind(&self) -> String {
+        let name = self.architecture();
+        let experts = self.header.metadata.get(&format!("{name}.expert_count"));
+        if experts.is_some() {
+            format!("{name} with experts")
+        } else {
+            name
+        }
     }
 
     pub(crate) fn has_tensor(&self, name: &str) -> bool {
@@ -43,9 +58,9 @@ impl Fixture {
     }
 }
 
-pub(crate) fn all() -> Vec<Fixture> {
+pub(crate) fn all(folders: &[(&str, &'static str)]) -> Vec<Fixture> {
     let mut fixtures = Vec::new();
-    for (folder, tests) in ARCHITECTURES {
+    for (folder, tests) in folders {
         for entry in std::fs::read_dir(root().join(folder)).expect("the folder reads") {
             let path = entry.expect("the entry reads").path();
             if path

@@ -18,13 +18,19 @@ use crate::proofs::Proof;
 use crate::{Entry, Row, read};
 
 pub(crate) fn all() -> Vec<Row> {
-    let fixtures = fixtures::all();
+    let fixtures = fixtures::all(fixtures::ARCHITECTURES);
+    let [own, compat] = known_architectures();
     vec![
         files(),
-        architectures(&fixtures),
+        architectures("architectures", &own, &fixtures),
         layers(&fixtures),
         quantizations(),
         gpu(),
+        architectures(
+            "architectures of the compat engine",
+            &compat,
+            &fixtures::all(fixtures::COMPAT),
+        ),
         tokenizers(),
         chat_templates(),
         options(),
@@ -103,28 +109,28 @@ fn files() -> Row {
     row
 }
 
-/// Names that the engine says it knows, from its refusal of another.
-fn known_architectures() -> Vec<String> {
+/// Names that the engine says it knows, and the other engine knows, from its refusal of another.
+fn known_architectures() -> [Vec<String>; 2] {
     let strange = |builder: GgufBuilder| builder.str("general.architecture", "strange");
     let file = tiny_llama::with_tensors(tiny_llama::metadata_with(strange), &tiny_llama::tensors());
     let loaded = session_from_bytes(CpuBackend::new(Precision::Exact), &file.build(), None);
     match loaded.err().expect("no such architecture") {
         SessionError::Model(ModelError::UnsupportedArchitecture { supported, .. }) => {
-            supported.split(", ").map(str::to_owned).collect()
+            let (own, compat) = supported
+                .split_once("; by the compat artifact: ")
+                .expect("two lists");
+            [own, compat].map(|names| names.split(", ").map(str::to_owned).collect())
         }
         other => panic!("{other}"),
     }
 }
 
-fn architectures(fixtures: &[Fixture]) -> Row {
+fn architectures(row: &'static str, known: &[String], fixtures: &[Fixture]) -> Row {
     let mut first: BTreeMap<String, Vec<&Fixture>> = BTreeMap::new();
     for fixture in fixtures {
-        first
-            .entry(fixture.architecture())
-            .or_default()
-            .push(fixture);
+        first.entry(fixture.kind()).or_default().push(fixture);
     }
-    let known: BTreeSet<_> = known_architectures().into_iter().collect();
+    let known: BTreeSet<_> = known.iter().cloned().collect();
     let tested: BTreeSet<_> = first.keys().cloned().collect();
     assert_eq!(
         known, tested,
@@ -138,7 +144,10 @@ fn architectures(fixtures: &[Fixture]) -> Row {
             .collect();
         let text = match names.as_slice() {
             [only] if *only == name => format!("`{name}`"),
-            names => format!("`{name}` ({})", names.join(", ")),
+            names => match name.split_once(' ') {
+                Some((name, with)) => format!("`{name}` {with} ({})", names.join(", ")),
+                None => format!("`{name}` ({})", names.join(", ")),
+            },
         };
         for (index, fixture) in of_name.iter().enumerate() {
             // Further fixtures are further tests of the same.
@@ -146,10 +155,7 @@ fn architectures(fixtures: &[Fixture]) -> Row {
             entries.push(entry(text, fixture.tests, &fixture.test(), &fixture.name));
         }
     }
-    Row {
-        name: "architectures",
-        entries,
-    }
+    Row { name: row, entries }
 }
 
 /// What layers may have beside the plain Llama's, as far as a fixture has it.

@@ -22,6 +22,8 @@ use super::{
 use crate::gguf::GgmlType;
 use attention::CacheLayout;
 use matrix::Matrix;
+#[cfg(feature = "compat")]
+pub(crate) use matrix::candle_type;
 use rope::RopeTable;
 
 /// How products of weights and activations are computed.

@@ -3,9 +3,10 @@
 pub(crate) mod package;
 mod pages;
 
+use std::fs;
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::wasm::Wasm;
 use crate::{args, paths, process, setup};
@@ -47,6 +48,7 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<()> {
 /// Makes `pkg/`.
 pub(crate) fn package(wasm: &Wasm, kind: Kind) -> Result<()> {
     compile(wasm, kind)?;
+    compile_compat(wasm, kind)?;
     package::make(kind)
 }
 
@@ -59,7 +61,25 @@ pub(crate) fn fast(wasm: &Wasm) -> Result<()> {
 fn compile(wasm: &Wasm, kind: Kind) -> Result<()> {
     let mut cargo = wasm.cargo();
     cargo.args(["build", "--lib", "--package", "tokenbrook"]);
+    cargo.args(["--features", "compat-dependencies"]);
     cargo.args(["--target", crate::wasm::TARGET, "--profile", kind.profile()]);
+    process::run(&mut cargo)
+}
+
+/// The same library with candle-transformers' models instead of the forward pass. The compiler is
+/// told where to put the module, so that both builds stay fresh side by side in one folder, with
+/// their dependencies built once.
+fn compile_compat(wasm: &Wasm, kind: Kind) -> Result<()> {
+    let module = Wasm::compat_artifact(kind.profile());
+    let folder = module.parent().context("the module has no folder")?;
+    fs::create_dir_all(folder)?;
+    let mut cargo = wasm.cargo();
+    cargo.args(["rustc", "--lib", "--package", "tokenbrook"]);
+    cargo.args(["--features", "compat", "--crate-type", "cdylib"]);
+    cargo.args(["--target", crate::wasm::TARGET, "--profile", kind.profile()]);
+    cargo
+        .arg("--")
+        .arg(format!("--emit=link={}", module.display()));
     process::run(&mut cargo)
 }
 

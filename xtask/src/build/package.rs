@@ -15,6 +15,8 @@ use crate::{paths, process};
 
 /// wasm-bindgen's output: `engine.js` and `engine_bg.wasm`.
 const ENGINE: &str = "engine";
+/// The same of the build for architectures that only candle-transformers has.
+const COMPAT: &str = "compat";
 const TEXTS: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
 /// What rustc's wasm32 target and simd128 may use; wasm-opt rejects a module otherwise.
@@ -30,7 +32,8 @@ const WASM_OPT: [&str; 8] = [
 ];
 
 pub(crate) fn make(kind: Kind) -> Result<()> {
-    engine(kind)?;
+    engine(ENGINE, &Wasm::artifact(kind.profile()), kind)?;
+    engine(COMPAT, &Wasm::compat_artifact(kind.profile()), kind)?;
     face()
 }
 
@@ -38,14 +41,13 @@ fn pkg() -> PathBuf {
     paths::at_root("pkg")
 }
 
-/// Turns the compiled module into `engine.js` and `engine_bg.wasm`.
-fn engine(kind: Kind) -> Result<()> {
-    let module = Wasm::artifact(kind.profile());
-    let inputs = Inputs::new().text(kind.profile()).path(&module)?.finish();
-    let output = pkg().join("engine_bg.wasm");
-    let ran = stamp::unless_fresh("engine", &inputs, &output, || {
+/// Turns a compiled module into `NAME.js` and `NAME_bg.wasm`.
+fn engine(name: &str, module: &Path, kind: Kind) -> Result<()> {
+    let inputs = Inputs::new().text(kind.profile()).path(module)?.finish();
+    let output = pkg().join(format!("{name}_bg.wasm"));
+    let ran = stamp::unless_fresh(name, &inputs, &output, || {
         eprintln!("build: wasm-bindgen");
-        bind(&module)?;
+        bind(name, module)?;
         if kind == Kind::Release {
             optimize(&output)
         } else {
@@ -53,15 +55,15 @@ fn engine(kind: Kind) -> Result<()> {
         }
     })?;
     if ran {
-        eprintln!("build: pkg/engine.js, pkg/engine_bg.wasm");
+        eprintln!("build: pkg/{name}.js, pkg/{name}_bg.wasm");
     }
     Ok(())
 }
 
-fn bind(module: &Path) -> Result<()> {
+fn bind(name: &str, module: &Path) -> Result<()> {
     fs::create_dir_all(pkg())?;
     let mut bindgen = Bindgen::new();
-    bindgen.input_path(module).out_name(ENGINE).typescript(true);
+    bindgen.input_path(module).out_name(name).typescript(true);
     bindgen
         .web(true)
         .map_err(|error| anyhow!("wasm-bindgen: {error:#}"))?;
@@ -88,7 +90,8 @@ fn face() -> Result<()> {
         .text(env!("CARGO_PKG_VERSION"))
         .path(&paths::at_root("js"))?
         .path(&paths::at_root("package-lock.json"))?
-        .path(&pkg().join("engine.d.ts"))?;
+        .path(&pkg().join("engine.d.ts"))?
+        .path(&pkg().join("compat.d.ts"))?;
     for text in TEXTS {
         inputs = inputs.path(&paths::at_root(text))?;
     }
@@ -125,7 +128,10 @@ fn remove_last_face() -> Result<()> {
     for entry in fs::read_dir(pkg())? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let of_engine = name.starts_with("engine.") || name.starts_with("engine_bg.");
+        let of_engine = [ENGINE, COMPAT].iter().any(|engine| {
+            let rest = name.strip_prefix(engine);
+            rest.is_some_and(|rest| rest.starts_with('.') || rest.starts_with("_bg."))
+        });
         if of_engine {
             continue;
         }

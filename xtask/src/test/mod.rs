@@ -15,6 +15,9 @@ use crate::setup::{self, Ready};
 use crate::{args, paths, process};
 use summary::Counts;
 
+/// Native builds have the compat part beside the rest; the two wasm32 builds have one each.
+const COMPAT: &str = "tokenbrook/compat";
+
 /// Which part of the tests to run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Part {
@@ -99,6 +102,8 @@ impl Run {
                 "clippy",
                 "--workspace",
                 "--all-targets",
+                "--features",
+                COMPAT,
                 "--",
                 "-D",
                 "warnings",
@@ -106,26 +111,31 @@ impl Run {
             process::run(&mut clippy)
         })?;
         self.step("clippy for wasm32", |_| {
-            let mut clippy = ready.wasm.clippy();
-            clippy.args([
-                "--package",
-                "tokenbrook",
-                "--lib",
-                "--target",
-                crate::wasm::TARGET,
-            ]);
-            // The build's own profile: macros and build scripts are compiled once for both.
-            process::run(clippy.args(["--profile", "release", "--", "-D", "warnings"]))
+            ["compat-dependencies", "compat"]
+                .into_iter()
+                .try_for_each(|features| {
+                    let mut clippy = ready.wasm.clippy();
+                    clippy.args(["--package", "tokenbrook", "--lib", "--features", features]);
+                    clippy.args(["--target", crate::wasm::TARGET]);
+                    // The build's own profile: macros and build scripts are compiled once for both.
+                    process::run(clippy.args(["--profile", "release", "--", "-D", "warnings"]))
+                })
         })?;
         self.step("documentation", |_| {
             let mut doc = cargo();
-            doc.args(["doc", "--workspace", "--no-deps"])
+            doc.args(["doc", "--workspace", "--no-deps", "--features", COMPAT])
                 .env("RUSTDOCFLAGS", "-D warnings");
             process::run(&mut doc)
         })?;
         self.step("native tests", |counts| {
             let mut test = cargo();
-            test.args(["test", "--workspace", "--no-fail-fast"]);
+            test.args([
+                "test",
+                "--workspace",
+                "--no-fail-fast",
+                "--features",
+                COMPAT,
+            ]);
             test.env("TOKENBROOK_MODEL", &ready.model);
             count(test.arg("--").args(&options.filter), counts)
         })
