@@ -3,13 +3,16 @@
 // else that is thrown means that the engine is lost.
 
 import type { EngineGenerateOptions } from './protocol.js';
-import type { ChatMessage, EmbedOptions, Memory, ModelInfo } from './types.js';
+import type { ChatMessage, EmbedOptions, GpuOptions, KvCacheFormat } from './types.js';
+import type { Memory, ModelInfo } from './types.js';
 import type { ScoreResult, Stats, TemplateOptions, Token } from './types.js';
 
 export interface LoaderOptions {
   contextLength?: number;
   precision?: 'auto' | 'exact' | 'fast';
   backend?: 'auto' | 'cpu' | 'webgpu';
+  kvCache?: KvCacheFormat;
+  gpu?: GpuOptions;
   /** One entry per file; `null` where the length is unknown. */
   fileBytes: (number | null)[];
 }
@@ -48,11 +51,15 @@ export class Exchange {
 }
 
 export class Loader {
-  constructor(options: LoaderOptions);
+  private constructor();
+  /** `tokenizer`: the bytes of a `tokenizer.json`. */
+  static open(options: LoaderOptions, tokenizer?: Uint8Array): Promise<Loader>;
   push(bytes: Uint8Array): void;
   endFile(): void;
-  finish(): Engine;
+  finish(): Promise<Engine>;
   free(): void;
+  /** Whether the header of the first file is complete and accepted. */
+  readonly hasHeader: boolean;
   readonly receivedBytes: number;
 }
 
@@ -66,7 +73,7 @@ export class Engine {
   start(input: string | ChatMessage[], options: EngineGenerateOptions): number;
   exchange(method: string, path: string, body: Uint8Array): Exchange;
   promptIds(id: number): Uint32Array;
-  step(id: number): Promise<StepResult>;
+  step(id: number, lookahead: number): Promise<StepResult>;
   end(id: number, reason: 'cancelled' | 'error' | null): Stats;
   startScore(input: string | Uint32Array): number;
   stepScore(id: number): Promise<ScoreStep>;

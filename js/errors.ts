@@ -11,6 +11,8 @@ export type ErrorCode =
   | 'out-of-memory'
   | 'context-full'
   | 'invalid-option'
+  | 'insecure-context'
+  | 'device-lost'
   | 'disposed'
   | 'stream-incomplete'
   | 'server-error'
@@ -29,6 +31,8 @@ const CODES: ReadonlySet<string> = new Set<ErrorCode>([
   'out-of-memory',
   'context-full',
   'invalid-option',
+  'insecure-context',
+  'device-lost',
   'disposed',
   'stream-incomplete',
   'server-error',

@@ -2,9 +2,9 @@
 
 import { TokenbrookError, fromWire } from './errors.js';
 import { WorkerModel, crashed } from './model.js';
-import { checkLoadOptions, checkSource } from './options.js';
+import { checkLoadOptions, checkSource, checkTokenizer } from './options.js';
 import type { CheckedLoad } from './options.js';
-import type { FromWorker, LoadMessage, WireFile } from './protocol.js';
+import type { FromWorker, LoadMessage } from './protocol.js';
 import type { LoadOptions, Model, Source } from './types.js';
 
 /** A module with one `v128` function: valid only where WebAssembly has SIMD. */
@@ -25,13 +25,20 @@ export async function load(source: Source, options: LoadOptions = {}): Promise<M
   const checked = checkLoadOptions(options);
   const base = globalThis.document?.baseURI ?? globalThis.location?.href;
   const files = checkSource(source, base);
+  const tokenizer = checkTokenizer(options.tokenizer, base);
   checked.signal?.throwIfAborted();
   checkEnvironment();
   const wasmUrl =
     checked.wasmUrl === undefined
       ? new URL('./engine_bg.wasm', import.meta.url)
       : new URL(checked.wasmUrl, base);
-  return whenLoaded(startWorker(checked.workerUrl), checked, files, wasmUrl.href);
+  const compatWasmUrl =
+    // Nothing lies beside a `data:` or `blob:` address.
+    checked.wasmUrl !== undefined && wasmUrl.protocol.startsWith('http')
+      ? new URL('compat_bg.wasm', wasmUrl)
+      : new URL('./compat_bg.wasm', import.meta.url);
+  const wasm = { wasmUrl: wasmUrl.href, compatWasmUrl: compatWasmUrl.href };
+  return whenLoaded(startWorker(checked.workerUrl), checked, { files, tokenizer, ...wasm });
 }
 
 function checkEnvironment(): void {
@@ -67,8 +74,7 @@ function startWorker(url: string | URL | undefined): Worker {
 function whenLoaded(
   worker: Worker,
   checked: CheckedLoad,
-  files: WireFile[],
-  wasmUrl: string,
+  what: Pick<LoadMessage, 'files' | 'tokenizer' | 'wasmUrl' | 'compatWasmUrl'>,
 ): Promise<Model> {
   const { settings, headers, signal, onProgress } = checked;
   return new Promise<Model>((resolve, reject) => {
@@ -99,10 +105,9 @@ function whenLoaded(
     };
     const message: LoadMessage = {
       type: 'load',
-      files,
+      ...what,
       settings,
       headers,
-      wasmUrl,
       pageTimeOrigin: performance.timeOrigin,
     };
     worker.postMessage(message);

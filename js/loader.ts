@@ -2,22 +2,33 @@
 // nothing here holds more than one piece.
 
 import type { Engine, Loader, LoaderOptions } from './engine.js';
-import { TokenbrookError, describe } from './errors.js';
+import { TokenbrookError, describe, invalidOption } from './errors.js';
 import type { EngineSettings, WireFile } from './protocol.js';
 import type { Progress } from './types.js';
 
 /** One buffer of this size goes back and forth between the browser and the engine. */
 const PIECE_BYTES = 1 << 20;
 
+/** The engine takes no longer one: Gemma's, of 262,144 tokens, has 33 MB. */
+const MAX_TOKENIZER_BYTES = 64 << 20;
+
 /** Between two progress reports, ms; the last report of a phase is always made. */
 const REPORT_EVERY_MS = 50;
 
+/** How a loader is made. */
+export interface LoaderClass {
+  open(options: LoaderOptions, tokenizer?: Uint8Array): Promise<Loader>;
+}
+
 export interface LoadRequest {
   files: WireFile[];
+  tokenizer?: WireFile | undefined;
   settings: EngineSettings;
   headers: [string, string][];
   /** Resolves once the engine can be used. */
-  engine: Promise<new (options: LoaderOptions) => Loader>;
+  engine: Promise<LoaderClass>;
+  /** Fetches the engine of the architectures that the first one does not have. */
+  compat: () => Promise<LoaderClass>;
   report: (progress: Progress) => void;
 }
 
@@ -37,24 +48,78 @@ export async function loadModel(request: LoadRequest): Promise<Engine> {
   const { files, settings, headers } = request;
   const [first] = files;
   if (first === undefined) throw new TokenbrookError('invalid-option', 'There is no file to load.');
-  const [LoaderClass, opened, restBytes] = await Promise.all([
+  const [loaderClass, opened, restBytes, tokenizer] = await Promise.all([
     request.engine,
     openFile(first, headers),
     Promise.all(files.slice(1).map((file) => lengthOf(file, headers))),
+    request.tokenizer === undefined
+      ? undefined
+      : readTokenizer(request.tokenizer, first, headers),
   ]);
   const fileBytes = [opened.bytes, ...restBytes];
-  const loader = new LoaderClass(loaderOptions(settings, fileBytes));
+  const options = loaderOptions(settings, fileBytes);
+  const open = (loader: LoaderClass): Promise<Loader> => loader.open(options, tokenizer);
+  const feed = new Feed(await open(loaderClass), async () => open(await request.compat()));
   const meter = new Meter(total(fileBytes), request.report);
   for (const [index, file] of files.entries()) {
     const current = index === 0 ? opened : await openFile(file, headers);
-    await readAll(current, (piece) => {
-      loader.push(piece);
+    await readAll(current, async (piece) => {
+      await feed.push(piece);
       meter.add(piece.byteLength);
     });
-    loader.endFile();
+    await feed.endFile();
   }
   meter.upload();
-  return loader.finish();
+  return feed.finish();
+}
+
+/**
+ * Bytes to a loader, or, where it says that another engine has to run this model, to that one's,
+ * from the first byte on: until the header is accepted, what was pushed is kept.
+ */
+class Feed {
+  #loader: Loader;
+  readonly #other: () => Promise<Loader>;
+  #kept: Uint8Array[] | undefined = [];
+
+  constructor(loader: Loader, other: () => Promise<Loader>) {
+    this.#loader = loader;
+    this.#other = other;
+  }
+
+  async push(piece: Uint8Array): Promise<void> {
+    // The piece's buffer is used again.
+    this.#kept?.push(piece.slice());
+    await this.#attempt(() => this.#loader.push(piece));
+    if (this.#loader.hasHeader) this.#kept = undefined;
+  }
+
+  async endFile(): Promise<void> {
+    await this.#attempt(() => this.#loader.endFile(), () => this.#loader.endFile());
+  }
+
+  finish(): Promise<Engine> {
+    return this.#loader.finish();
+  }
+
+  async #attempt(work: () => void, again: () => void = () => undefined): Promise<void> {
+    try {
+      work();
+    } catch (error) {
+      const pieces = this.#kept;
+      if (pieces === undefined || !wantsOther(error)) throw error;
+      this.#kept = undefined;
+      this.#loader.free();
+      this.#loader = await this.#other();
+      for (const piece of pieces) this.#loader.push(piece);
+      again();
+    }
+  }
+}
+
+/** Whether the engine refuses the model because the other one runs it. */
+function wantsOther(error: unknown): boolean {
+  return typeof error === 'object' && error !== null && 'compat' in error && error.compat === true;
 }
 
 function loaderOptions(settings: EngineSettings, fileBytes: (number | null)[]): LoaderOptions {
@@ -62,6 +127,8 @@ function loaderOptions(settings: EngineSettings, fileBytes: (number | null)[]): 
   if (settings.contextLength !== undefined) options.contextLength = settings.contextLength;
   if (settings.precision !== undefined) options.precision = settings.precision;
   if (settings.backend !== undefined) options.backend = settings.backend;
+  if (settings.kvCache !== undefined) options.kvCache = settings.kvCache;
+  if (settings.gpu !== undefined) options.gpu = settings.gpu;
   return options;
 }
 
@@ -101,7 +168,43 @@ class Meter {
   }
 }
 
-async function openFile(file: WireFile, headers: [string, string][]): Promise<OpenFile> {
+/** The bytes of a `tokenizer.json`. */
+async function readTokenizer(
+  file: WireFile,
+  model: WireFile,
+  headers: [string, string][],
+): Promise<Uint8Array> {
+  const opened = await openFile(file, sameOrigin(file, model) ? headers : [], 'tokenizer');
+  const pieces: Uint8Array[] = [];
+  let received = 0;
+  await readAll(opened, (piece) => {
+    received += piece.byteLength;
+    if (received > MAX_TOKENIZER_BYTES) {
+      throw invalidOption('tokenizer', `at most ${MAX_TOKENIZER_BYTES} bytes long`);
+    }
+    // The piece's buffer is used again.
+    pieces.push(piece.slice());
+  });
+  const bytes = new Uint8Array(received);
+  let offset = 0;
+  for (const piece of pieces) {
+    bytes.set(piece, offset);
+    offset += piece.byteLength;
+  }
+  return bytes;
+}
+
+/** Whether secrets for one file may be told to the server of the other. */
+function sameOrigin(file: WireFile, other: WireFile): boolean {
+  if (typeof file !== 'string' || typeof other !== 'string') return false;
+  return new URL(file).origin === new URL(other).origin;
+}
+
+async function openFile(
+  file: WireFile,
+  headers: [string, string][],
+  what: 'model' | 'tokenizer' = 'model',
+): Promise<OpenFile> {
   if (typeof file !== 'string') {
     return { name: 'the chosen file', bytes: file.size, pieces: blobPieces(file) };
   }
@@ -117,7 +220,7 @@ async function openFile(file: WireFile, headers: [string, string][]): Promise<Op
       { cause, url },
     );
   }
-  if (!response.ok) throw statusError(url, response.status);
+  if (!response.ok) throw statusError(url, response.status, what);
   if (response.body === null) {
     const { status } = response;
     throw new TokenbrookError('download-failed', `${url} answered without a body.`, {
@@ -128,10 +231,11 @@ async function openFile(file: WireFile, headers: [string, string][]): Promise<Op
   return { name: url, bytes: contentLength(response), pieces: bodyPieces(response.body) };
 }
 
-function statusError(url: string, status: number): TokenbrookError {
+function statusError(url: string, status: number, what: string): TokenbrookError {
   if (status === 404 || status === 410) {
-    const message = `There is no model at ${url} (HTTP ${status}): check the address.`;
-    return new TokenbrookError('model-not-found', message, { url, status });
+    const message = `There is no ${what} at ${url} (HTTP ${status}): check the address.`;
+    const code = what === 'model' ? 'model-not-found' : 'download-failed';
+    return new TokenbrookError(code, message, { url, status });
   }
   const hint = status === 401 || status === 403 ? ': pass what it asks for in `headers`' : '';
   const message = `${url} answered HTTP ${status}${hint}.`;
@@ -159,19 +263,21 @@ function contentLength(response: Response): number | null {
   return Number.isSafeInteger(bytes) && bytes >= 0 ? bytes : null;
 }
 
-async function readAll(file: OpenFile, push: (piece: Uint8Array) => void): Promise<void> {
+async function readAll(file: OpenFile, push: Push): Promise<void> {
   let received = 0;
-  const counted = (piece: Uint8Array): void => {
+  const counted = (piece: Uint8Array): void | Promise<void> => {
     received += piece.byteLength;
-    push(piece);
+    return push(piece);
   };
   await pump(file, counted, () => received);
   if (file.bytes !== null && received < file.bytes) throw cutShort(file, received);
 }
 
+type Push = (piece: Uint8Array) => void | Promise<void>;
+
 async function pump(
   file: OpenFile,
-  push: (piece: Uint8Array) => void,
+  push: Push,
   received: () => number,
 ): Promise<void> {
   const { pieces } = file;
@@ -181,7 +287,8 @@ async function pump(
         throw cutShort(file, received(), cause);
       });
       if (piece === undefined) return;
-      push(piece);
+      // What the piece is in is used again by the next read.
+      await push(piece);
     }
   } catch (error) {
     // Ends the transfer; the error that stopped it is the one to tell.

@@ -14,6 +14,9 @@ const LOAD_OPTIONS: readonly (keyof LoadOptions)[] = [
   'backend',
   'precision',
   'contextLength',
+  'kvCache',
+  'gpu',
+  'tokenizer',
   'headers',
   'onProgress',
   'signal',
@@ -85,9 +88,14 @@ export interface CheckedGenerate {
 
 export function checkLoadOptions(options: LoadOptions): CheckedLoad {
   checkNames(options, LOAD_OPTIONS, 'load');
-  const { backend, precision, contextLength, onProgress, signal, workerUrl, wasmUrl } = options;
+  const { backend, precision, contextLength, kvCache, gpu } = options;
+  const { onProgress, signal, workerUrl, wasmUrl } = options;
   checkOneOf('backend', backend, ['auto', 'cpu', 'webgpu']);
   checkOneOf('precision', precision, ['auto', 'exact', 'fast']);
+  checkOneOf('kvCache', kvCache, ['auto', 'f32', 'f16', 'q8_0']);
+  if (gpu !== undefined && !isObject(gpu)) {
+    throw invalidOption('gpu', '{ defaultLimits?, subgroups?, f16? } of booleans');
+  }
   if (contextLength !== undefined && !isPositiveInteger(contextLength)) {
     throw invalidOption('contextLength', 'a whole number of tokens above 0');
   }
@@ -97,7 +105,7 @@ export function checkLoadOptions(options: LoadOptions): CheckedLoad {
   checkUrl('workerUrl', workerUrl);
   checkUrl('wasmUrl', wasmUrl);
   return {
-    settings: { backend, precision, contextLength },
+    settings: { backend, precision, contextLength, kvCache, gpu },
     headers: checkHeaders(options.headers),
     onProgress,
     signal: checkSignal(signal),
@@ -228,24 +236,37 @@ export function checkIds(ids: unknown): Uint32Array {
 export function checkSource(source: Source, base: string | undefined): WireFile[] {
   const files: readonly SourceFile[] = Array.isArray(source) ? source : [source as SourceFile];
   if (files.length === 0) throw invalidOption('source', 'at least one file');
-  return files.map((file) => {
-    if (typeof Blob !== 'undefined' && file instanceof Blob) return file;
-    if (typeof file === 'string' || file instanceof URL) return absoluteUrl(file, base);
-    throw invalidOption('source', 'an address, a File or Blob, or an array of those');
-  });
+  const expected = 'an address, a File or Blob, or an array of those';
+  return files.map((file) => checkFile('source', file, base, expected));
 }
 
-function absoluteUrl(address: string | URL, base: string | undefined): string {
+/** The file of the option `tokenizer`. */
+export function checkTokenizer(file: unknown, base: string | undefined): WireFile | undefined {
+  if (file === undefined) return undefined;
+  return checkFile('tokenizer', file, base, 'an address, or a File or Blob');
+}
+
+function checkFile(
+  name: string,
+  file: unknown,
+  base: string | undefined,
+  expected: string,
+): WireFile {
+  if (typeof Blob !== 'undefined' && file instanceof Blob) return file;
+  if (typeof file === 'string' || file instanceof URL) return absoluteUrl(name, file, base);
+  throw invalidOption(name, expected);
+}
+
+function absoluteUrl(name: string, address: string | URL, base: string | undefined): string {
   let url: URL;
   try {
     url = new URL(address, base);
   } catch (cause) {
-    throw new TokenbrookError('invalid-option', 'Option `source`: the address is not a URL.', {
-      cause,
-    });
+    const message = `Option \`${name}\`: the address is not a URL.`;
+    throw new TokenbrookError('invalid-option', message, { cause });
   }
   if (!SCHEMES.has(url.protocol)) {
-    throw invalidOption('source', `an http, https, blob or data address, not ${url.protocol}`);
+    throw invalidOption(name, `an http, https, blob or data address, not ${url.protocol}`);
   }
   return url.href;
 }

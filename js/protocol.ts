@@ -8,7 +8,10 @@ import type { Memory, ModelInfo, Progress, ScoreResult, Stats, TemplateOptions, 
 /** A file as it goes to the worker: an absolute address or its bytes. */
 export type WireFile = string | Blob;
 
-export type EngineSettings = Pick<LoadOptions, 'backend' | 'precision' | 'contextLength'>;
+export type EngineSettings = Pick<
+  LoadOptions,
+  'backend' | 'precision' | 'contextLength' | 'kvCache' | 'gpu'
+>;
 
 /** What `engine.start` gets; credit and abort stay in the worker and the face. */
 export type EngineGenerateOptions = Omit<GenerateOptions, 'signal' | 'lookahead' | 'delivery'>;
@@ -37,10 +40,14 @@ export type Call =
 export interface LoadMessage {
   type: 'load';
   files: WireFile[];
+  /** A `tokenizer.json`. */
+  tokenizer: WireFile | undefined;
   settings: EngineSettings;
   /** Never logged, never part of an error. */
   headers: [string, string][];
   wasmUrl: string;
+  /** Fetched only for a model that needs it. */
+  compatWasmUrl: string;
   /** `performance.timeOrigin` of the page, to give times on its timeline. */
   pageTimeOrigin: number;
 }

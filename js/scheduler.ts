@@ -34,10 +34,13 @@ export type ScheduledEngine = Pick<
   | 'startEmbed'
   | 'stepEmbed'
   | 'endEmbed'
+  | 'free'
 >;
 
 export interface SchedulerOptions {
   engine: ScheduledEngine;
+  /** Loads the model again, for a device that was lost. */
+  reload: () => Promise<ScheduledEngine>;
   post: (message: FromWorker) => void;
   /** Worker clock + offset = page clock, ms. */
   clockOffsetMs: number;
@@ -101,13 +104,22 @@ interface Embed {
 
 type Job = Generation | Score | Embed;
 
+/** What arrived and waits for the end of the step. */
+interface Request {
+  run: () => void;
+  needsEngine: boolean;
+}
+
 export class Scheduler {
-  readonly #engine: ScheduledEngine;
+  #engine: ScheduledEngine;
+  readonly #reload: () => Promise<ScheduledEngine>;
+  /** Why the engine's device is gone; the next request that needs one loads the model anew. */
+  #lost: unknown;
   readonly #post: (message: FromWorker) => void;
   readonly #clockOffsetMs: number;
   readonly #turn: () => Promise<void>;
   /** Requests that arrived and wait for the end of the step. */
-  readonly #inbox: (() => void)[] = [];
+  readonly #inbox: Request[] = [];
   /** In queue order. */
   #jobs: Job[] = [];
   #current: Job | undefined;
@@ -118,6 +130,7 @@ export class Scheduler {
 
   constructor(options: SchedulerOptions) {
     this.#engine = options.engine;
+    this.#reload = options.reload;
     this.#post = options.post;
     this.#clockOffsetMs = options.clockOffsetMs;
     this.#turn = options.turn;
@@ -182,7 +195,7 @@ export class Scheduler {
     this.#enqueue(() => {
       const job = this.#generation(id);
       if (job !== undefined) job.credit = Math.max(job.credit, total);
-    });
+    }, false);
   }
 
   cancel(id: number): void {
@@ -193,7 +206,7 @@ export class Scheduler {
         this.#endEmbed(job);
         job.output.cancelled();
       }
-    });
+    }, false);
   }
 
   #startEmbed(
@@ -237,9 +250,9 @@ export class Scheduler {
     }
   }
 
-  #enqueue(request: () => void): void {
+  #enqueue(run: () => void, needsEngine = true): void {
     if (this.#crashed) return;
-    this.#inbox.push(request);
+    this.#inbox.push({ run, needsEngine });
     this.#wake();
   }
 
@@ -252,7 +265,10 @@ export class Scheduler {
   async #run(): Promise<void> {
     try {
       for (;;) {
-        for (let request = this.#inbox.shift(); request; request = this.#inbox.shift()) request();
+        for (let request = this.#inbox.shift(); request; request = this.#inbox.shift()) {
+          if (request.needsEngine && this.#lost !== undefined) await this.#rebuild();
+          request.run();
+        }
         const job = this.#next();
         if (job === undefined) break;
         await this.#step(job);
@@ -262,6 +278,45 @@ export class Scheduler {
     } catch (error) {
       this.#crash(error);
     }
+  }
+
+  /** Ends what ran on a lost device; what it made stays with its readers. */
+  #lose(error: unknown): void {
+    this.#lost = error;
+    for (const job of this.#jobs) this.#fail(job, error);
+  }
+
+  /** Requests that come before the model is there again end as the ones before them. */
+  async #rebuild(): Promise<void> {
+    try {
+      const engine = await this.#reload();
+      this.#engine.free();
+      this.#engine = engine;
+      this.#lost = undefined;
+    } catch (error) {
+      this.#lost = error;
+    }
+  }
+
+  #fail(job: Job, error: unknown): void {
+    switch (job.kind) {
+      case 'generation':
+        return job.output.failed(toWire(error), this.#end(job, 'error'));
+      case 'score':
+        this.#remove(job);
+        return this.#post({ type: 'error', id: job.id, error: toWire(error) });
+      case 'embed':
+        this.#endEmbed(job);
+        return job.output.failed(toWire(error));
+    }
+  }
+
+  /** After a failed step: what the caller may act on ends the job, all else the engine. */
+  #stepFailed(job: Job, error: unknown): void {
+    const code = codeOf(error);
+    if (code === undefined) throw error;
+    if (code === 'device-lost') this.#lose(this.#lost ?? error);
+    else this.#fail(job, error);
   }
 
   /** The job that may step now; `undefined` when none can or the grace is not over. */
@@ -308,13 +363,13 @@ export class Scheduler {
   async #stepGeneration(job: Generation): Promise<void> {
     job.firstStepAtMs ??= this.#now();
     try {
-      const result = await this.#engine.step(job.engineId);
+      // Tokens that the reader has asked for may be sampled before the first is read.
+      const wanted = job.earlier + job.made < job.credit ? job.credit - job.earlier - job.made : 1;
+      const result = await this.#engine.step(job.engineId, wanted);
       if (result.kind === 'token') this.#deliver(job, result.token);
       else if (result.kind === 'finished') this.#finish(job, null);
     } catch (error) {
-      if (codeOf(error) === undefined) throw error;
-      const stats = this.#end(job, 'error');
-      job.output.failed(toWire(error), stats);
+      this.#stepFailed(job, error);
     }
   }
 
@@ -335,9 +390,7 @@ export class Scheduler {
       this.#remove(job);
       this.#post({ type: 'result', id: job.id, value: plainScore(result) });
     } catch (error) {
-      if (codeOf(error) === undefined) throw error;
-      this.#remove(job);
-      this.#post({ type: 'error', id: job.id, error: toWire(error) });
+      this.#stepFailed(job, error);
     }
   }
 
@@ -348,9 +401,7 @@ export class Scheduler {
       this.#remove(job);
       job.output.embedded(result);
     } catch (error) {
-      if (codeOf(error) === undefined) throw error;
-      this.#endEmbed(job);
-      job.output.failed(toWire(error));
+      this.#stepFailed(job, error);
     }
   }
 

@@ -1,16 +1,17 @@
 // The worker's side of the protocol: one load, then calls. It knows nothing of the global
 // scope it runs in, so that it can be driven over any pair of ports.
 
-import type { Engine, Loader, LoaderOptions } from './engine.js';
+import type { Engine } from './engine.js';
 import { TokenbrookError, toWire } from './errors.js';
 import { loadModel, publicUrl } from './loader.js';
+import type { LoadRequest, LoaderClass } from './loader.js';
 import type { FromWorker, LoadMessage, ToWorker } from './protocol.js';
 import { Scheduler } from './scheduler.js';
 
 /** The exports of `engine.js`. */
 export interface EngineModule {
   default: (options: { module_or_path: Response }) => Promise<unknown>;
-  Loader: new (options: LoaderOptions) => Loader;
+  Loader: LoaderClass;
 }
 
 export interface Port {
@@ -18,16 +19,28 @@ export interface Port {
   addEventListener(type: 'message', listener: (event: { data: ToWorker }) => void): void;
 }
 
-/** Serves one model to `port`. */
-export function serve(port: Port, engineModule: EngineModule): void {
+/** Serves one model to `port`; `compatModule` is asked for when a model needs it. */
+export function serve(
+  port: Port,
+  engineModule: EngineModule,
+  compatModule: () => Promise<EngineModule>,
+): void {
   const post = (message: FromWorker): void => port.postMessage(message);
   let scheduler: Scheduler | undefined;
   port.addEventListener('message', ({ data }) => {
     if (data.type === 'load') {
-      load(data, engineModule, post).then(
+      const ready = instantiate(data.wasmUrl, engineModule);
+      let other: Promise<EngineModule['Loader']> | undefined;
+      const engines = {
+        engine: ready,
+        compat: () =>
+          (other ??= compatModule().then((module) => instantiate(data.compatWasmUrl, module))),
+      };
+      load(data, engines, post).then(
         (engine) => {
           scheduler = new Scheduler({
             engine,
+            reload: () => load(data, engines, () => undefined),
             post,
             clockOffsetMs: performance.timeOrigin - data.pageTimeOrigin,
             turn: messageTurn(),
@@ -63,14 +76,15 @@ function dispatch(scheduler: Scheduler, message: Exclude<ToWorker, LoadMessage>)
 
 async function load(
   message: LoadMessage,
-  engineModule: EngineModule,
+  engines: Pick<LoadRequest, 'engine' | 'compat'>,
   post: (message: FromWorker) => void,
 ): Promise<Engine> {
   return loadModel({
     files: message.files,
+    tokenizer: message.tokenizer,
     settings: message.settings,
     headers: message.headers,
-    engine: instantiate(message.wasmUrl, engineModule),
+    ...engines,
     report: (progress) => post({ type: 'progress', progress }),
   });
 }

@@ -17,6 +17,19 @@ export interface Progress {
   totalBytes: number | null;
 }
 
+/** How keys and values of the context are kept. */
+export type KvCacheFormat = 'auto' | 'f32' | 'f16' | 'q8_0';
+
+/** What to leave unused of a GPU, to run as on a lesser one. */
+export interface GpuOptions {
+  /** WebGPU's default limits and no features. */
+  defaultLimits?: boolean;
+  /** Default true: subgroup operations are used where the GPU has them. */
+  subgroups?: boolean;
+  /** Default true: 16-bit floats are used where the GPU has them. */
+  f16?: boolean;
+}
+
 export interface LoadOptions {
   /** Default `auto`. `model.info.backendReason` says why the one in use was chosen. */
   backend?: Backend | undefined;
@@ -24,14 +37,29 @@ export interface LoadOptions {
   precision?: Precision | undefined;
   /** Tokens of prompt and answer together. Default min(the model's, 4096). */
   contextLength?: number | undefined;
-  /** Sent with each request for the model, for downloads behind a login. */
+  /** Default `auto`: `f16` on WebGPU. The CPU backend keeps `f32`. */
+  kvCache?: KvCacheFormat | undefined;
+  gpu?: GpuOptions | undefined;
+  /**
+   * A `tokenizer.json` of Hugging Face's `tokenizers` (BPE, at most 64 MiB), to be used rather
+   * than the vocabulary in the model's file. It has to list the tokens of this model. What the
+   * model's file says of the ids of special tokens, and on adding them to prompts, still counts.
+   */
+  tokenizer?: SourceFile | undefined;
+  /**
+   * Sent with each request for the model, for downloads behind a login; with that for
+   * `tokenizer` too where it has the origin of the model's first file.
+   */
   headers?: HeadersInit | undefined;
   onProgress?: ((progress: Progress) => void) | undefined;
   /** Aborting ends the load, which rejects with the signal's reason. */
   signal?: AbortSignal | undefined;
   /** Where `worker.js` is served, for bundlers that lose it. */
   workerUrl?: string | URL | undefined;
-  /** Where `engine_bg.wasm` is served, for bundlers that lose it. */
+  /**
+   * Where `engine_bg.wasm` is served, for bundlers that lose it. `compat_bg.wasm`, for the
+   * architectures that need it, is looked for beside it.
+   */
   wasmUrl?: string | URL | undefined;
 }
 
@@ -46,6 +74,7 @@ export interface ModelInfo {
   precision: string;
   threads: number;
   adapter: string | null;
+  /** `compat`: candle-transformers runs the model, on the CPU. */
   wasmVariant: string;
 }
 
@@ -230,6 +259,8 @@ export interface TopLogprob {
   id: number;
   /** Its text by itself; U+FFFD stands for parts of characters. */
   text: string;
+  /** What it is made of; not for control tokens. */
+  bytes?: number[];
   logprob: number;
 }
 
@@ -240,12 +271,17 @@ export interface Token {
    * stop string or a tool call may have begun.
    */
   text: string;
-  /** Calls that became complete with this token, which are no part of the text. */
+  /**
+   * Parts of calls that became certain with this token. They are no part of the text, except
+   * those of a call that the answer's end leaves incomplete: its text follows at the end.
+   */
   toolCalls?: ToolCallDelta[];
   /** Position in the answer, from 0. */
   index: number;
   /** When it was sampled, on the page's `performance.now()` timeline. */
   atMs: number;
+  /** What it is made of; with `logprobs` only, and not for control tokens. */
+  bytes?: number[];
   /** Natural logarithm of its probability under the raw logits; with `logprobs` only. */
   logprob?: number;
   /** The likeliest tokens under the raw logits, likeliest first; with `logprobs` only. */

@@ -3,6 +3,7 @@
 import * as engine from './engine.js';
 import { toWire } from './errors.js';
 import { serve } from './serve.js';
+import { requestSubgroups } from './subgroups.js';
 import type { Port } from './serve.js';
 
 const scope = globalThis as unknown as Port & {
@@ -14,4 +15,5 @@ scope.addEventListener('unhandledrejection', (event) => {
   scope.postMessage({ type: 'crashed', error: toWire(event.reason) });
 });
 
-serve(scope, engine);
+requestSubgroups(scope);
+serve(scope, engine, () => import('./compat.js'));

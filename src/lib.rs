@@ -18,6 +18,7 @@
 //! | feature             | holds                                                             |
 //! |---------------------|-------------------------------------------------------------------|
 //! | `engine` (default)  | `gguf`, `quant`, `backend`, `model`, `tokenizer`, `session`       |
+//! | `compat`            | `engine`, and the models of architectures that only candle has    |
 //! | `streaming`         | the exports of the small wasm module, which has no engine         |
 //!
 //! The other modules are in every build.
@@ -26,6 +27,8 @@
 #[cfg(feature = "engine")]
 pub mod backend;
 pub mod client;
+#[cfg(feature = "compat")]
+pub mod compat;
 mod error;
 #[cfg(feature = "engine")]
 pub mod gguf;

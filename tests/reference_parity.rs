@@ -1,4 +1,5 @@
-//! SmolLM2-135M-Instruct (Q4_1) against float32 reference tokens and log-probabilities.
+//! SmolLM2-135M-Instruct (Q4_1) and Gemma 3 270M (Q4_K_M) against float32 reference tokens and
+//! log-probabilities, from text.
 //!
 //! `data/reference` holds the reference and the script that made it. Exact tier: forced top-1
 //! agreement at least 0.98, mean |Δ log-prob| at most 0.02, greedy ids equal up to the first
@@ -7,8 +8,10 @@
 
 mod common;
 
-use common::default_model;
+use std::path::PathBuf;
+
 use common::model::{BareModel, greedy, ids, prompt, run, session_from_file};
+use common::{default_model, gemma_model};
 use serde_json::Value;
 use tokenbrook::backend::Backend;
 use tokenbrook::backend::cpu::{CpuBackend, Precision};
@@ -17,9 +20,23 @@ use tokenbrook::session::{Input, ScoreProgress, ScoreResult, Session};
 
 const UNCERTAIN_MARGIN: f64 = 0.05;
 
-fn cases() -> Vec<Value> {
-    let text = include_str!("data/reference/smollm2-135m-q4_1.json");
-    let reference: Value = serde_json::from_str(text).expect("the reference is JSON");
+/// A file and what it is to say.
+struct Model {
+    file: fn() -> PathBuf,
+    reference: &'static str,
+}
+
+const SMOLLM2: Model = Model {
+    file: default_model,
+    reference: include_str!("data/reference/smollm2-135m-q4_1.json"),
+};
+const GEMMA3: Model = Model {
+    file: gemma_model,
+    reference: include_str!("data/reference/gemma-3-270m-q4_k_m.json"),
+};
+
+fn cases(model: &Model) -> Vec<Value> {
+    let reference: Value = serde_json::from_str(model.reference).expect("the reference is JSON");
     reference["cases"]
         .as_array()
         .expect("the reference has cases")
@@ -39,8 +56,8 @@ fn input(case: &Value) -> Input {
     Input::from_json(input).expect("the case has an input")
 }
 
-fn session(precision: Precision) -> Session<CpuBackend> {
-    session_from_file(CpuBackend::new(precision), &default_model())
+fn session(model: &Model, precision: Precision) -> Session<CpuBackend> {
+    session_from_file(CpuBackend::new(precision), &(model.file)())
 }
 
 fn score<B: Backend>(session: &mut Session<B>, ids: Vec<u32>) -> ScoreResult {
@@ -77,9 +94,18 @@ fn distance(case: &Value, result: &ScoreResult) -> (f64, f64) {
 }
 
 #[test]
-fn exact_tier_follows_the_reference() {
-    let mut session = session(Precision::Exact);
-    for case in cases() {
+fn exact_tier_of_smollm2_follows_the_reference() {
+    exact_tier(&SMOLLM2);
+}
+
+#[test]
+fn exact_tier_of_gemma3_follows_the_reference() {
+    exact_tier(&GEMMA3);
+}
+
+fn exact_tier(model: &Model) {
+    let mut session = session(model, Precision::Exact);
+    for case in cases(model) {
         let name = &case["name"];
         let prompt = prompt(&session, &input(&case));
         assert_eq!(
@@ -99,6 +125,7 @@ fn exact_tier_follows_the_reference() {
                 .iter()
                 .take_while(|&&m| m >= UNCERTAIN_MARGIN)
                 .count();
+            assert!(sure > 0, "{name}: the first margin is large enough");
             let mut options = greedy(sure);
             options.ignore_eos = true;
             let tokens = run(&mut session, prompt, options);
@@ -110,9 +137,18 @@ fn exact_tier_follows_the_reference() {
 }
 
 #[test]
-fn fast_tier_is_no_further_from_the_reference_than_llama_cpp() {
-    let mut session = session(Precision::Fast);
-    for case in cases() {
+fn fast_tier_of_smollm2_is_no_further_from_the_reference_than_llama_cpp() {
+    fast_tier(&SMOLLM2);
+}
+
+#[test]
+fn fast_tier_of_gemma3_is_no_further_from_the_reference_than_llama_cpp() {
+    fast_tier(&GEMMA3);
+}
+
+fn fast_tier(model: &Model) {
+    let mut session = session(model, Precision::Fast);
+    for case in cases(model) {
         let name = &case["name"];
         let prompt: Vec<u32> = numbers(&case["prompt_ids"]);
         if case["forced"].is_null() {
@@ -153,7 +189,7 @@ fn cached_decode_equals_recomputing_from_scratch() {
         .backend
         .allocate_block(Cache::Full)
         .expect("memory for a block")];
-    let mut ids: Vec<u32> = numbers(&cases()[3]["prompt_ids"]);
+    let mut ids: Vec<u32> = numbers(&cases(&SMOLLM2)[3]["prompt_ids"]);
     let mut fed = 0;
     for step in 0..64 {
         let decoded = model.logits(&ids[fed..], fed, &cached);

@@ -16,6 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("quant", &["gguf"]),
     ("backend", &["gguf", "quant"]),
     ("model", &["backend", "gguf", "quant"]),
+    ("compat", &["backend", "gguf", "model"]),
     (
         "session",
         &["backend", "gguf", "measure", "model", "tokenizer"],
@@ -24,14 +25,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// Where each outside crate may appear, as path prefixes under `src`.
 const CRATE_HOME: &[(&str, &[&str])] = &[
-    ("candle_core", &["backend/cpu", "quant"]),
+    ("candle_core", &["backend/cpu", "compat", "quant"]),
+    ("candle_transformers", &["compat"]),
     ("tokenizers", &["tokenizer"]),
+    ("fancy_regex", &["tokenizer"]),
     ("minijinja", &["tokenizer"]),
     ("minijinja_contrib", &["tokenizer"]),
     ("llguidance", &["session/constraint"]),
     ("toktrie", &["session/constraint"]),
-    ("wasm_bindgen", &["wasm"]),
-    ("js_sys", &["wasm"]),
+    ("wgpu", &["backend/webgpu"]),
+    ("wasm_bindgen", &["wasm", "backend/webgpu/web"]),
+    ("js_sys", &["wasm", "backend/webgpu/web"]),
     ("serde_wasm_bindgen", &["wasm"]),
     ("console_error_panic_hook", &["wasm"]),
 ];

@@ -241,7 +241,10 @@ export class FakeModule {
   readonly received: number[] = [];
   filesEnded = 0;
   options: LoaderOptions | undefined;
+  tokenizer: Uint8Array | undefined;
   failPush: Error | undefined;
+  /** Bytes from which on the header is complete. */
+  headerBytes = 1;
 
   readonly exports = {
     default: async (): Promise<unknown> => undefined,
@@ -251,11 +254,16 @@ export class FakeModule {
   #loaderClass() {
     const module = this;
     return class {
-      constructor(options: LoaderOptions) {
+      static async open(options: LoaderOptions, tokenizer?: Uint8Array) {
         module.options = options;
+        module.tokenizer = tokenizer;
+        return new this();
       }
       get receivedBytes(): number {
         return module.received.length;
+      }
+      get hasHeader(): boolean {
+        return module.received.length >= module.headerBytes;
       }
       push(bytes: Uint8Array): void {
         if (module.failPush !== undefined) throw module.failPush;
@@ -264,7 +272,7 @@ export class FakeModule {
       endFile(): void {
         module.filesEnded += 1;
       }
-      finish(): Engine {
+      async finish(): Promise<Engine> {
         return module.engine as unknown as Engine;
       }
       free(): void {}

@@ -7,6 +7,8 @@ import type { FromWorker, ToWorker } from '../protocol.js';
 
 export class FakeWorker {
   static module: EngineModule | undefined;
+  /** What `compat.js` exports. */
+  static compat: EngineModule | undefined;
   static started: FakeWorker[] = [];
 
   onmessage: ((event: { data: FromWorker }) => void) | null = null;
@@ -38,6 +40,7 @@ export class FakeWorker {
         },
       },
       module,
+      async () => FakeWorker.compat ?? module,
     );
     FakeWorker.started.push(this);
   }
@@ -69,5 +72,6 @@ export function installWorker(module: EngineModule): () => void {
   return () => {
     for (const worker of FakeWorker.started) worker.terminate();
     scope.Worker = before;
+    FakeWorker.compat = undefined;
   };
 }

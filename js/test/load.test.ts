@@ -70,6 +70,32 @@ test('loads shards in order, whatever each is', async () => {
   expect(fake.filesEnded).toBe(4);
 });
 
+test('reads the tokenizer.json, and tells its server no secrets of another', async () => {
+  const seen: [string | undefined, string | undefined][] = [];
+  answer = (request, response) => {
+    seen.push([request.url, request.headers.authorization]);
+    response.end(bytes(3_000_001));
+  };
+  const headers = { authorization: 'Bearer hush' };
+  const model = `${base}/m.gguf`;
+  await loadFake(model, { headers, tokenizer: `${base}/t.json` });
+  expect(fake.tokenizer).toEqual(bytes(3_000_001));
+  expect(seen.map(([, secret]) => secret)).toEqual(['Bearer hush', 'Bearer hush']);
+  seen.length = 0;
+  const other = base.replace('127.0.0.1', 'localhost');
+  await loadFake(model, { headers, tokenizer: new URL(`${other}/t.json`) });
+  expect(new Map(seen)).toEqual(
+    new Map([
+      ['/m.gguf', 'Bearer hush'],
+      ['/t.json', undefined],
+    ]),
+  );
+  await loadFake(blob(), { tokenizer: new Blob([bytes(5)]) });
+  expect(fake.tokenizer).toEqual(bytes(5));
+  await loadFake(blob());
+  expect(fake.tokenizer).toBeUndefined();
+});
+
 test('reports progress up to the last byte, then the upload', async () => {
   answer = (_request, response) => {
     response.writeHead(200, { 'content-length': 300_000 });
@@ -184,11 +210,13 @@ const INVALID: [string, unknown, unknown][] = [
   ['source', [blob(), null], {}],
   ['source', 'no scheme', {}],
   ['source', 'ftp://host/m.gguf', {}],
-  ['kvCache', blob(), { kvCache: 'f16' }],
+  ['kvCache', blob(), { kvCache: 'f8' }],
   ['backend', blob(), { backend: 'gpu' }],
   ['precision', blob(), { precision: 'half' }],
   ['contextLength', blob(), { contextLength: 0 }],
   ['contextLength', blob(), { contextLength: 1.5 }],
+  ['tokenizer', blob(), { tokenizer: 7 as never }],
+  ['tokenizer', blob(), { tokenizer: 'ftp://x/y' }],
   ['headers', blob(), { headers: { 'bad name': 'x' } }],
   ['onProgress', blob(), { onProgress: 'log' }],
   ['signal', blob(), { signal: {} }],

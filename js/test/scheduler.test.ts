@@ -11,11 +11,14 @@ interface Setup {
   of<T extends FromWorker['type']>(type: T): Extract<FromWorker, { type: T }>[];
 }
 
-function setup(clockOffsetMs = 0): Setup {
+const noReload = (): Promise<FakeEngine> => Promise.reject(new Error('nothing is lost'));
+
+function setup(clockOffsetMs = 0, reload = noReload): Setup {
   const engine = new FakeEngine();
   const posted: FromWorker[] = [];
   const scheduler = new Scheduler({
     engine,
+    reload,
     post: (message) => posted.push(message),
     clockOffsetMs,
     turn: () => new Promise((resume) => setImmediate(resume)),
@@ -279,4 +282,55 @@ test('a request for embeddings is answered whole, and cancelled without an answe
   expect(of('body-end')).toEqual([{ type: 'body-end', id: 2 }]);
   expect(of('response')).toHaveLength(1);
   expect(engine.exchanges.map(({ freed }) => freed)).toEqual([1, 1]);
+});
+
+const deviceLost = (): never => {
+  throw coded('device-lost', 'The GPU device was lost.');
+};
+
+test('a lost device ends all that ran on it, and the next call loads the model anew', async () => {
+  const fresh = new FakeEngine();
+  let loads = 0;
+  const { engine, scheduler, of } = setup(0, async () => {
+    loads += 1;
+    return fresh;
+  });
+  engine.beforeStep = (step) => {
+    if (step === 4) deviceLost();
+  };
+  for (const id of [1, 2]) {
+    scheduler.generate(id, 'a', { maxTokens: 9 }, performance.now());
+    scheduler.credit(id, 9);
+  }
+  await settle();
+  expect(of('token').map((m) => m.id)).toEqual([1, 1]);
+  expect(of('failed').map((m) => [m.id, m.error.code])).toEqual([
+    [1, 'device-lost'],
+    [2, 'device-lost'],
+  ]);
+  expect(of('failed')[0]?.stats?.finishReason).toBe('error');
+  // Neither reading on nor giving up needs a device.
+  scheduler.credit(1, 10);
+  scheduler.cancel(2);
+  await settle();
+  expect(loads).toBe(0);
+  scheduler.generate(3, 'a', { maxTokens: 2 }, performance.now());
+  scheduler.credit(3, 2);
+  await settle();
+  expect(loads).toBe(1);
+  expect(of('token').filter((m) => m.id === 3)).toHaveLength(2);
+  expect(of('finished').map((m) => m.id)).toEqual([3]);
+});
+
+test('a model that cannot be loaded again says why at the next call', async () => {
+  const { engine, scheduler, of } = setup(0, async () => {
+    throw coded('download-failed', 'The model is gone.');
+  });
+  engine.beforeStep = deviceLost;
+  for (const id of [1, 2]) {
+    scheduler.generate(id, 'a', { maxTokens: 2 }, performance.now());
+    scheduler.credit(id, 2);
+    await settle();
+  }
+  expect(of('failed').map((m) => m.error.code)).toEqual(['device-lost', 'download-failed']);
 });

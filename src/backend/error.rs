@@ -1,5 +1,6 @@
 //! What a backend can refuse.
 
+use super::webgpu::GpuError;
 use crate::gguf::GgmlType;
 
 /// Failure of a [`Backend`](super::Backend).
@@ -57,6 +58,22 @@ pub enum BackendError {
         /// What is wrong.
         why: &'static str,
     },
+    /// Something that a library under this backend refused.
+    #[error("{library}: {why}")]
+    Library {
+        /// The library.
+        library: &'static str,
+        /// Its own words.
+        why: String,
+    },
+    /// What this backend cannot give for this model.
+    #[error("{what} cannot be had of architecture {architecture:?}: its model gives logits alone")]
+    NotOffered {
+        /// What was asked for.
+        what: &'static str,
+        /// The model's architecture.
+        architecture: &'static str,
+    },
     /// A token id outside the vocabulary.
     #[error("token id {id} is outside the vocabulary of {vocab_size}")]
     TokenId {
@@ -65,6 +82,9 @@ pub enum BackendError {
         /// Rows of the embedding.
         vocab_size: usize,
     },
+    /// What the GPU refuses.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
     /// Logits that are not numbers.
     #[error("the model produced no finite logits; its file is probably damaged")]
     NotFinite,
@@ -76,10 +96,12 @@ impl BackendError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::OutOfMemory { .. } => "out-of-memory",
+            Self::NotOffered { .. } => "unsupported-architecture",
             Self::UnsupportedType { .. } => "unsupported-quantization",
             Self::Rows { .. } | Self::NotFinite => "invalid-gguf",
             Self::TokenId { .. } => "invalid-option",
-            Self::Shape { .. } | Self::Usage { .. } => "internal",
+            Self::Gpu(error) => error.code(),
+            Self::Shape { .. } | Self::Usage { .. } | Self::Library { .. } => "internal",
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What both host backends keep and check: ids, shapes, the life cycle, the step state. No
+//! What all backends keep and check: ids, shapes, the life cycle, the step state. No
 //! arithmetic on activations or weights, so that the oracle stays independent of what it
-//! judges.
+//! judges. A backend whose values live elsewhere takes a ledger that holds none.
 
 mod checks;
 
@@ -12,8 +12,8 @@ use super::slots::Slots;
 use super::step::StepState;
 use super::tokens::Tokens;
 use super::{
-    BackendError, BlockId, MatrixId, MatrixSpec, ModelShape, Outputs, RopeId, RopeSpec, Sampled,
-    Slot, Step, TokenSlot, TokenSource, VectorId,
+    BackendError, BlockId, MatrixId, MatrixSpec, ModelShape, Outputs, RopeId, RopeSpec,
+    SampleParams, Sampled, Slot, Step, TokenSlot, TokenSource, TokenUse, VectorId, sample,
 };
 use crate::gguf::GgmlType;
 
@@ -37,10 +37,12 @@ impl Vectors {
     }
 }
 
-/// Ids, vectors, buffers and the step state of a host backend.
+/// Ids, vectors, buffers and the step state of a backend.
 #[derive(Debug)]
 pub(super) struct Ledger {
     phase: Phase,
+    /// Whether activations, vectors and KV blocks are kept here.
+    holds_values: bool,
     shape: Option<ModelShape>,
     matrices: Vec<Parts>,
     pub(super) vectors: Vectors,
@@ -55,9 +57,11 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
+    /// A ledger that holds all values.
     pub(super) fn new() -> Self {
         Self {
             phase: Phase::Loading,
+            holds_values: true,
             shape: None,
             matrices: Vec::new(),
             vectors: Vectors(Vec::new()),
@@ -68,6 +72,14 @@ impl Ledger {
             tokens: Tokens::new(),
             logits_written: false,
             states: None,
+        }
+    }
+
+    /// A ledger that only keeps the books.
+    pub(super) fn without_values() -> Self {
+        Self {
+            holds_values: false,
+            ..Self::new()
         }
     }
 
@@ -158,8 +170,13 @@ impl Ledger {
     /// Ends loading and makes the arena.
     pub(super) fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError> {
         self.check_prepare(shape)?;
-        self.slots = Slots::new(shape)?;
-        let layers = [shape.num_layers, shape.window_layers];
+        let layers = if self.holds_values {
+            self.slots = Slots::new(shape)?;
+            [shape.num_layers, shape.window_layers]
+        } else {
+            self.slots = Slots::widths_of(shape);
+            [0; 2]
+        };
         let per_position = layers.map(|layers| [layers, 2, shape.heads.kv_len()]);
         self.blocks = Blocks::new(shape.block_tokens, per_position);
         self.shape = Some(*shape);
@@ -185,7 +202,7 @@ impl Ledger {
         self.tokens.forget_unsubmitted();
         self.step.fill(step, shape.max_rows, &mut self.blocks)?;
         self.take_ids(step, shape.vocab_size)?;
-        if step.outputs == Outputs::AllRows {
+        if step.outputs == Outputs::AllRows && self.holds_values {
             self.slots.reserve_logits(self.step.rows())?;
         }
         if cfg!(debug_assertions) {
@@ -213,7 +230,11 @@ impl Ledger {
             }
             TokenSource::Sampled(slot) => {
                 expect(OP, "sampled token ids", rows, 1)?;
-                self.step.ids.push(self.tokens.get(OP, slot)?.id);
+                if self.holds_values {
+                    self.step.ids.push(self.tokens.get(OP, slot)?.id);
+                } else {
+                    self.tokens.check(OP, slot)?;
+                }
             }
         }
         Ok(())
@@ -231,41 +252,91 @@ impl Ledger {
         Ok(())
     }
 
-    /// Logits of the last row, to sample from.
-    pub(super) fn last_logits(&self, slot: Slot) -> Result<&[f32], BackendError> {
+    /// Takes the operations of a pass as issued that an earlier one of its shape has recorded.
+    pub(super) fn replay(&mut self, states: Slot) {
+        self.logits_written = self.step.logit_rows() > 0;
+        self.states = (self.step.outputs == Outputs::States).then_some(states);
+    }
+
+    /// Whether there is a last row of logits to sample from.
+    pub(super) fn check_sample(&self, slot: Slot) -> Result<(), BackendError> {
         const OP: &str = "sample";
         self.recording(OP)?;
         if slot != Slot::Logits || !self.logits_written {
             return Err(usage(OP, "the pass has no logits in this slot"));
         }
+        Ok(())
+    }
+
+    /// Logits of the last row, to sample from.
+    pub(super) fn last_logits(&self, slot: Slot) -> Result<&[f32], BackendError> {
+        self.check_sample(slot)?;
         let rows = self.step.logit_rows();
         let logits = self.slots.rows(Slot::Logits, rows);
         Ok(&logits[(rows - 1) * self.slots.width(Slot::Logits)..])
     }
 
-    pub(super) fn keep_token(&mut self, sampled: Sampled) -> TokenSlot {
-        self.tokens.push(sampled)
+    /// Chooses a token from the last row of logits and keeps it.
+    pub(super) fn sample(
+        &mut self,
+        logits: Slot,
+        params: &SampleParams<'_>,
+    ) -> Result<TokenSlot, BackendError> {
+        let mut used = params.adjust.used.to_vec();
+        for &slot in params.pending {
+            let id = self.tokens.get("sample", slot)?.id;
+            match used.iter_mut().find(|used| used.id == id) {
+                Some(used) => used.in_answer += 1,
+                None => used.push(TokenUse { id, in_answer: 1 }),
+            }
+        }
+        let mut resolved = *params;
+        resolved.adjust.used = &used;
+        let sampled = sample(self.last_logits(logits)?, &resolved)?;
+        Ok(self.tokens.push(Some(sampled)))
+    }
+
+    /// A slot for a token that the host has yet to see.
+    pub(super) fn expect_token(&mut self) -> TokenSlot {
+        self.tokens.push(None)
+    }
+
+    /// Whether a submitted pass has sampled into the slot.
+    pub(super) fn check_token(
+        &self,
+        op: &'static str,
+        slot: TokenSlot,
+    ) -> Result<(), BackendError> {
+        self.tokens.check(op, slot)
     }
 
     pub(super) fn read_token(&self, slot: TokenSlot) -> Result<Sampled, BackendError> {
         self.tokens.get("read_token", slot)
     }
 
-    pub(super) fn read_logits(&self) -> Result<&[f32], BackendError> {
+    /// Rows of logits that can be read.
+    pub(super) fn readable_logits(&self) -> Result<usize, BackendError> {
         const OP: &str = "read_logits";
         if self.phase != Phase::Submitted || !self.logits_written {
             return Err(usage(OP, "no submitted pass has made logits"));
         }
-        Ok(self.slots.rows(Slot::Logits, self.step.logit_rows()))
+        Ok(self.step.logit_rows())
+    }
+
+    /// The slot whose rows are states that can be read.
+    pub(super) fn readable_states(&self) -> Result<Slot, BackendError> {
+        match self.states {
+            Some(slot) if self.phase == Phase::Submitted => Ok(slot),
+            _ => Err(usage("read_states", "no submitted pass has made states")),
+        }
+    }
+
+    pub(super) fn read_logits(&self) -> Result<&[f32], BackendError> {
+        Ok(self.slots.rows(Slot::Logits, self.readable_logits()?))
     }
 
     pub(super) fn read_states(&self) -> Result<&[f32], BackendError> {
-        match self.states {
-            Some(slot) if self.phase == Phase::Submitted => {
-                Ok(self.slots.rows(slot, self.step.rows()))
-            }
-            _ => Err(usage("read_states", "no submitted pass has made states")),
-        }
+        Ok(self.slots.rows(self.readable_states()?, self.step.rows()))
     }
 
     // Look-ups.

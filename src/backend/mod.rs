@@ -8,13 +8,14 @@
 //! that computes at once (the CPU) answers [`Recording::Needed`] every time and executes while
 //! the forward pass records.
 //!
-//! Only [`Backend::submit`] and the reads are asynchronous, and nothing here asks for `Send`:
-//! a GPU's objects in a browser are bound to their thread.
+//! Only [`Backend::ready`], [`Backend::submit`] and the reads are asynchronous, and nothing here
+//! asks for `Send`: a GPU's objects in a browser are bound to their thread.
 //!
 //! Shape letters: `T` rows (tokens) in this pass, `S` positions in the KV cache, `C` hidden
 //! size, `F` intermediate size, `H` query heads, `G` KV heads, `D` head size, `V` vocabulary,
 //! `L` layers. `[T, H, D]` is row-major, its last letter contiguous.
 
+mod any;
 mod blocks;
 pub mod cpu;
 mod error;
@@ -27,7 +28,9 @@ mod sampling;
 mod slots;
 mod step;
 mod tokens;
+pub mod webgpu;
 
+pub use any::AnyBackend;
 pub use error::BackendError;
 pub use sampling::{
     Adjustments, Logprobs, SampleParams, Sampled, TokenBias, TokenLogprob, TokenUse, arg_max,
@@ -240,6 +243,10 @@ pub trait Backend {
     fn create_rope(&mut self, spec: &RopeSpec) -> Result<RopeId, BackendError>;
     /// Sizes the arena; called once, after all weights.
     fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError>;
+    /// Waits until what loading has begun is done, and reports what failed meanwhile.
+    async fn ready(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
 
     /// Takes a KV block of a cache; its contents are undefined.
     fn allocate_block(&mut self, cache: Cache) -> Result<BlockId, BackendError>;
@@ -292,6 +299,15 @@ pub trait Backend {
 
     /// Runs what was recorded.
     async fn submit(&mut self) -> Result<(), BackendError>;
+    /// Rows of a pass that take hardly longer than one: a prefill chunk has at least as many.
+    fn least_rows(&self) -> usize {
+        1
+    }
+    /// How much longer reading a token takes than the work that led to it, milliseconds: what
+    /// steps in flight may hide. 0 where nothing is gained by submitting ahead.
+    fn read_ms(&self) -> f64 {
+        0.0
+    }
     /// Reads a sampled token.
     async fn read_token(&mut self, slot: TokenSlot) -> Result<Sampled, BackendError>;
     /// Reads the logits of the last pass, `[rows, V]`.

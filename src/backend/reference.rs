@@ -13,7 +13,6 @@ use super::ops::{
 use super::{
     Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Outputs,
     Recording, RopeId, RopeKind, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, VectorId,
-    sample,
 };
 use crate::gguf::GgmlType;
 use crate::quant;
@@ -485,8 +484,7 @@ impl Backend for ReferenceBackend {
         logits: Slot,
         params: &SampleParams<'_>,
     ) -> Result<TokenSlot, BackendError> {
-        let sampled = sample(self.ledger.last_logits(logits)?, params)?;
-        Ok(self.ledger.keep_token(sampled))
+        self.ledger.sample(logits, params)
     }
 
     async fn submit(&mut self) -> Result<(), BackendError> {

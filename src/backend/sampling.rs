@@ -12,7 +12,7 @@ mod draw;
 
 pub use adjust::{Adjustments, TokenBias, TokenUse};
 
-use super::BackendError;
+use super::{BackendError, TokenSlot};
 
 /// How to choose. The draw's randomness comes in as one number, so that a step is a pure
 /// function of its inputs; lists and mask are plain slices, so that they can be uploaded as
@@ -33,6 +33,8 @@ pub struct SampleParams<'a> {
     pub uniform: f64,
     /// Asks for log-probabilities: the chosen token's, and those of this many likeliest ones.
     pub logprobs: Option<usize>,
+    /// Tokens of the answer that the host has yet to read: the backend counts them as used.
+    pub pending: &'a [TokenSlot],
 }
 
 impl SampleParams<'_> {
@@ -45,6 +47,7 @@ impl SampleParams<'_> {
         min_p: 0.0,
         uniform: 0.0,
         logprobs: None,
+        pending: &[],
     };
 }
 
@@ -76,7 +79,7 @@ pub struct TokenLogprob {
     pub logprob: f64,
 }
 
-/// Chooses from `logits [V]`.
+/// Chooses from `logits [V]`; [`SampleParams::pending`] is the caller's to have resolved.
 ///
 /// # Errors
 /// [`BackendError::NotFinite`] when a logit is NaN or none is finite; [`BackendError::Usage`]

@@ -21,8 +21,8 @@ impl Slots {
         }
     }
 
-    /// Buffers for `max_rows` rows, one row for the logits.
-    pub(super) fn new(shape: &ModelShape) -> Result<Self, BackendError> {
+    /// No buffers, but widths.
+    pub(super) fn widths_of(shape: &ModelShape) -> Self {
         let heads = &shape.heads;
         let mut slots = Self::empty();
         for (slot, width) in [
@@ -32,13 +32,18 @@ impl Slots {
             (Slot::Activated, shape.intermediate_size),
             (Slot::Logits, shape.vocab_size),
         ] {
-            let rows = if slot == Slot::Logits {
-                1
-            } else {
-                shape.max_rows
-            };
             slots.widths[index(slot)] = width;
-            slots.buffers[index(slot)] = allocate("activations", &[rows, width], f32::NAN)?;
+        }
+        slots
+    }
+
+    /// Buffers for `max_rows` rows, one row for the logits.
+    pub(super) fn new(shape: &ModelShape) -> Result<Self, BackendError> {
+        let mut slots = Self::widths_of(shape);
+        let logits = index(Slot::Logits);
+        for (i, (buffer, width)) in slots.buffers.iter_mut().zip(slots.widths).enumerate() {
+            let rows = if i == logits { 1 } else { shape.max_rows };
+            *buffer = allocate("activations", &[rows, width], f32::NAN)?;
         }
         Ok(slots)
     }

@@ -3,7 +3,7 @@
 use super::{BackendError, Sampled, TokenSlot};
 
 /// How many of the latest tokens stay readable: far more than a run-ahead takes.
-const KEPT: usize = 64;
+pub(super) const KEPT: usize = 64;
 
 /// A ring of sampled tokens; slots count up and never repeat.
 #[derive(Debug)]
@@ -24,10 +24,10 @@ impl Tokens {
         }
     }
 
-    /// Keeps a token.
-    pub(super) fn push(&mut self, sampled: Sampled) -> TokenSlot {
+    /// Keeps a token; none where a device has it and the host does not.
+    pub(super) fn push(&mut self, sampled: Option<Sampled>) -> TokenSlot {
         let slot = TokenSlot(self.made);
-        self.ring[self.made % KEPT] = Some(sampled);
+        self.ring[self.made % KEPT] = sampled;
         self.made += 1;
         slot
     }
@@ -45,17 +45,24 @@ impl Tokens {
         self.ready = self.made;
     }
 
-    /// A token of a submitted pass.
-    pub(super) fn get(&self, op: &'static str, slot: TokenSlot) -> Result<Sampled, BackendError> {
-        let in_ring = slot.0 < self.ready && self.made - slot.0 <= KEPT;
-        let found = if in_ring {
-            self.ring[slot.0 % KEPT].clone()
-        } else {
-            None
-        };
-        found.ok_or(BackendError::Usage {
+    /// Whether a submitted pass sampled into the slot, not too long ago.
+    pub(super) fn check(&self, op: &'static str, slot: TokenSlot) -> Result<(), BackendError> {
+        if slot.0 < self.ready && self.made - slot.0 <= KEPT {
+            return Ok(());
+        }
+        Err(BackendError::Usage {
             op,
             why: "no submitted pass sampled into this slot",
+        })
+    }
+
+    /// A token of a submitted pass.
+    pub(super) fn get(&self, op: &'static str, slot: TokenSlot) -> Result<Sampled, BackendError> {
+        self.check(op, slot)?;
+        let found = self.ring[slot.0 % KEPT].clone();
+        found.ok_or(BackendError::Usage {
+            op,
+            why: "the token in this slot is not on the host",
         })
     }
 }

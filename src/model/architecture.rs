@@ -161,6 +161,15 @@ const ARCHITECTURES: &[Architecture] = &[
     },
 ];
 
+/// What the compat artifact runs beside these: `general.architecture`, and how a message calls
+/// it where a file of that name is of this kind only with experts.
+pub const COMPAT_ARCHITECTURES: &[(&str, &str)] = &[
+    ("glm4", "glm4"),
+    ("lfm2", "lfm2"),
+    ("llama", "llama with experts"),
+    ("phi2", "phi2"),
+];
+
 impl Architecture {
     /// Looks an architecture up by its GGUF name.
     #[must_use]
@@ -168,10 +177,23 @@ impl Architecture {
         ARCHITECTURES.iter().find(|a| a.name == name).copied()
     }
 
-    /// Names of all architectures, comma-separated.
+    /// Names of all architectures, comma-separated, then those of the compat artifact.
     #[must_use]
     pub fn supported() -> String {
         let names: Vec<_> = ARCHITECTURES.iter().map(|a| a.name).collect();
-        names.join(", ")
+        let compat: Vec<_> = COMPAT_ARCHITECTURES.iter().map(|(_, name)| *name).collect();
+        format!(
+            "{}; by the compat artifact: {}",
+            names.join(", "),
+            compat.join(", ")
+        )
+    }
+
+    /// Whether the compat artifact runs files of this kind, which [`forward`](super::forward)
+    /// does not.
+    #[must_use]
+    pub fn is_compat(name: &str, has_experts: bool) -> bool {
+        let known = COMPAT_ARCHITECTURES.iter().any(|(known, _)| *known == name);
+        known && (has_experts || Self::by_name(name).is_none())
     }
 }

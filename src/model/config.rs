@@ -8,7 +8,7 @@
 //! | `num_heads`         | `.attention.head_count`             | `H`    |
 //! | `num_kv_heads`      | `.attention.head_count_kv`          | `G`    |
 //! | `head_dim`          | `.attention.key_length`, or `C / H` | `D`    |
-//! | `vocab_size`        | `tokenizer.ggml.tokens`             | `V`    |
+//! | `vocab_size`        | `tokenizer.ggml.tokens`, else rows  | `V`    |
 //! | `context_length`    | `.context_length`                   |        |
 //! | `rms_norm_eps`      | `.attention.layer_norm_rms_epsilon` |        |
 //! | `attention_scale`   | `.attention.scale`, or `1 / sqrt D` |        |
@@ -28,7 +28,7 @@ use super::error::ModelError;
 use super::keys::{Keys, missing};
 use super::rope::{RopeConfig, RopeScaling};
 use crate::backend::ops::{Cache, HeadShape};
-use crate::gguf::{Metadata, Value};
+use crate::gguf::{Header, Metadata, TensorInfo, Value};
 
 // Limits far above any published model; they keep products of sizes inside 64 bits and a
 // hostile header from asking for absurd arenas.
@@ -107,12 +107,35 @@ impl Config {
     ///
     /// # Errors
     /// [`ModelError::UnsupportedArchitecture`] with the list that is supported;
+    /// [`ModelError::CompatArchitecture`] for what the compat artifact runs;
     /// [`ModelError::MissingKey`], [`ModelError::Hyperparameter`] and
     /// [`ModelError::UnsupportedFeature`] name the key, its value and what is allowed.
     pub fn from_metadata(metadata: &Metadata) -> Result<Self, ModelError> {
+        Self::read(metadata, None)
+    }
+
+    /// As [`from_metadata`](Self::from_metadata); where the metadata lists no tokens, the rows of
+    /// the embedding tell the vocabulary's length.
+    ///
+    /// # Errors
+    /// As [`from_metadata`](Self::from_metadata).
+    pub fn from_header(header: &Header) -> Result<Self, ModelError> {
+        let embedding = header
+            .tensors
+            .iter()
+            .find(|tensor| tensor.name == "token_embd.weight");
+        Self::read(&header.metadata, embedding.map(TensorInfo::rows))
+    }
+
+    fn read(metadata: &Metadata, rows: Option<u64>) -> Result<Self, ModelError> {
         let name = metadata
             .str("general.architecture")?
             .ok_or_else(|| missing("general.architecture"))?;
+        let has_experts = metadata.u32(&format!("{name}.expert_count"))?.unwrap_or(0) > 0;
+        if Architecture::is_compat(name, has_experts) {
+            let name = name.to_owned();
+            return Err(ModelError::CompatArchitecture { name });
+        }
         let architecture =
             Architecture::by_name(name).ok_or_else(|| ModelError::UnsupportedArchitecture {
                 name: name.to_owned(),
@@ -140,7 +163,7 @@ impl Config {
             hidden_size,
             intermediate_size: keys.size("feed_forward_length", MAX_INTERMEDIATE)?,
             heads,
-            vocab_size: vocab_size(&keys)?,
+            vocab_size: vocab_size(&keys, rows)?,
             context_length,
             window_rope: window_rope(&keys, &architecture, &rope)?,
             rope,
@@ -228,11 +251,12 @@ fn heads(keys: &Keys<'_>, hidden_size: usize) -> Result<HeadShape, ModelError> {
     })
 }
 
-/// The vocabulary's length: the token list, else the architecture's key.
-fn vocab_size(keys: &Keys<'_>) -> Result<usize, ModelError> {
+/// The vocabulary's length: the token list's, else the embedding's rows.
+fn vocab_size(keys: &Keys<'_>, rows: Option<u64>) -> Result<usize, ModelError> {
+    let rows = rows.and_then(|rows| usize::try_from(rows).ok());
     match keys.metadata.strings("tokenizer.ggml.tokens")? {
         Some(tokens) if !tokens.is_empty() => Ok(tokens.len()),
-        _ => Err(missing("tokenizer.ggml.tokens")),
+        _ => rows.ok_or_else(|| missing("tokenizer.ggml.tokens")),
     }
 }
 

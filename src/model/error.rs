@@ -16,6 +16,12 @@ pub enum ModelError {
         /// Names that work, comma-separated.
         supported: String,
     },
+    /// An architecture that the compat artifact runs, met by a build that is not it.
+    #[error("architecture {name:?}, as in this file, is run by the compat artifact only")]
+    CompatArchitecture {
+        /// Name in the file.
+        name: String,
+    },
     /// A feature of the architecture that is not known here.
     #[error("metadata key {key:?} is {value}, which is not supported; supported: {supported}")]
     UnsupportedFeature {
@@ -66,6 +72,14 @@ pub enum ModelError {
         /// Shape in the file.
         actual: Vec<u64>,
     },
+    /// A file that a library of whole models refuses, though its tables are as they should be.
+    #[error("the model of architecture {architecture:?} could not be built: {why}")]
+    Refused {
+        /// Architecture.
+        architecture: &'static str,
+        /// The library's own words.
+        why: String,
+    },
     /// A small tensor with values that are not numbers.
     #[error("tensor {name:?} holds {value} at element {index}; the file is damaged")]
     NotFinite {
@@ -93,6 +107,7 @@ impl ModelError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::UnsupportedArchitecture { .. }
+            | Self::CompatArchitecture { .. }
             | Self::UnsupportedFeature { .. }
             | Self::UnknownTensor { .. } => "unsupported-architecture",
             Self::Gguf(error) => error.code(),
@@ -102,6 +117,7 @@ impl ModelError {
             | Self::MissingTensor { .. }
             | Self::TensorShape { .. }
             | Self::NotFinite { .. }
+            | Self::Refused { .. }
             | Self::Quant(_) => "invalid-gguf",
         }
     }

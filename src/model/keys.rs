@@ -4,29 +4,29 @@ use super::error::ModelError;
 use crate::gguf::Metadata;
 
 /// The error for a key that has to be there.
-pub(super) fn missing(key: &str) -> ModelError {
+pub(crate) fn missing(key: &str) -> ModelError {
     ModelError::MissingKey {
         key: key.to_owned(),
     }
 }
 
 /// Metadata under the architecture's prefix, checked on the way out.
-pub(super) struct Keys<'a> {
-    pub(super) metadata: &'a Metadata,
-    pub(super) prefix: &'static str,
+pub(crate) struct Keys<'a> {
+    pub(crate) metadata: &'a Metadata,
+    pub(crate) prefix: &'static str,
 }
 
 impl Keys<'_> {
-    pub(super) fn key(&self, name: &str) -> String {
+    pub(crate) fn key(&self, name: &str) -> String {
         format!("{}.{name}", self.prefix)
     }
 
-    pub(super) fn size(&self, name: &str, max: u32) -> Result<usize, ModelError> {
+    pub(crate) fn size(&self, name: &str, max: u32) -> Result<usize, ModelError> {
         self.optional_size(name, max)?
             .ok_or_else(|| missing(&self.key(name)))
     }
 
-    pub(super) fn optional_size(&self, name: &str, max: u32) -> Result<Option<usize>, ModelError> {
+    pub(crate) fn optional_size(&self, name: &str, max: u32) -> Result<Option<usize>, ModelError> {
         let key = self.key(name);
         let Some(value) = self.metadata.u32(&key)? else {
             return Ok(None);
@@ -41,7 +41,7 @@ impl Keys<'_> {
         Ok(Some(value as usize))
     }
 
-    pub(super) fn positive(&self, name: &str) -> Result<Option<f32>, ModelError> {
+    pub(crate) fn positive(&self, name: &str) -> Result<Option<f32>, ModelError> {
         let key = self.key(name);
         let Some(value) = self.metadata.f32(&key)? else {
             return Ok(None);
@@ -56,7 +56,7 @@ impl Keys<'_> {
         Ok(Some(value))
     }
 
-    pub(super) fn divides(
+    pub(crate) fn divides(
         &self,
         name: &str,
         divisor: usize,
@@ -73,7 +73,7 @@ impl Keys<'_> {
     }
 
     /// Features that change the computation must be absent (or 0).
-    pub(super) fn none_of(&self, names: &[&str]) -> Result<(), ModelError> {
+    pub(crate) fn none_of(&self, names: &[&str]) -> Result<(), ModelError> {
         for name in names {
             let key = self.key(name);
             if let Some(value) = self.metadata.u32(&key)?.filter(|&value| value != 0) {
@@ -88,7 +88,7 @@ impl Keys<'_> {
     }
 
     /// Switches that must be on (or absent).
-    pub(super) fn none_off(&self, names: &[&str]) -> Result<(), ModelError> {
+    pub(crate) fn none_off(&self, names: &[&str]) -> Result<(), ModelError> {
         for name in names {
             let key = self.key(name);
             if self.metadata.bool(&key)? == Some(false) {
@@ -103,7 +103,7 @@ impl Keys<'_> {
     }
 
     /// A soft cap; 0 stands for none.
-    pub(super) fn cap(&self, name: &str) -> Result<Option<f32>, ModelError> {
+    pub(crate) fn cap(&self, name: &str) -> Result<Option<f32>, ModelError> {
         if self.metadata.f32(&self.key(name))? == Some(0.0) {
             return Ok(None);
         }

@@ -5,6 +5,7 @@
 //! are missing, unknown or of the wrong shape. It never asks which backend it runs on.
 
 mod architecture;
+mod assembly;
 mod config;
 mod error;
 mod forward;
@@ -12,9 +13,12 @@ mod keys;
 mod rope;
 mod weights;
 
-pub use architecture::{Architecture, Bias, WindowRope};
+pub use architecture::{Architecture, Bias, COMPAT_ARCHITECTURES, WindowRope};
+pub use assembly::{Assembly, Limits, ModelFacts, Plan};
 pub use config::{Config, LayerConfig, Pooling};
 pub use error::ModelError;
 pub use forward::forward;
+#[cfg(feature = "compat")]
+pub(crate) use keys::{Keys, missing};
 pub use rope::{RopeConfig, RopeScaling};
 pub use weights::{LayerWeights, WeightLoader, Weights};

@@ -211,6 +211,10 @@ impl WeightLoader {
         Ok(())
     }
 
+    pub(super) fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// Elements of all tensors seen.
     #[must_use]
     pub fn parameters(&self) -> u64 {

@@ -22,6 +22,7 @@ mod writer;
 pub use embeddings::EmbeddingsRequest;
 pub use error::DialectError;
 pub use models::model_list;
+pub use reply::TokenScore;
 pub use request::{CompletionRequest, MAX_BODY_BYTES};
 pub use route::{Endpoint, Route};
 pub use writer::{CallDelta, CompletionWriter, Head, Usage};

@@ -127,14 +127,24 @@ pub(super) struct TextChoice<'a> {
     pub(super) finish_reason: Option<&'a str>,
 }
 
+/// How likely a token was.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TokenScore {
+    /// Natural logarithm of its probability.
+    pub logprob: f64,
+    /// What it is made of, for tokens that are text.
+    pub bytes: Option<Vec<u8>>,
+    /// The likeliest tokens in its place, with their texts.
+    pub top: Vec<(String, TokenScore)>,
+}
+
 /// A token with how likely it was.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Scored {
     pub(super) text: String,
     /// Characters of the answer before it.
     pub(super) offset: usize,
-    pub(super) logprob: f64,
-    pub(super) top: Vec<(String, f64)>,
+    pub(super) score: TokenScore,
 }
 
 /// `logprobs` of a choice; null where no token has any.
@@ -144,19 +154,17 @@ pub(super) fn logprobs(endpoint: Endpoint, tokens: &[Scored]) -> Option<Value> {
     }
     Some(match endpoint {
         Endpoint::Chat => {
-            let entry = |text: &str, logprob: f64| {
+            let entry = |text: &str, score: &TokenScore| {
                 let mut entry = Map::new();
                 entry.insert("token".to_owned(), text.into());
-                entry.insert("logprob".to_owned(), logprob.into());
-                entry.insert("bytes".to_owned(), Value::Null);
+                entry.insert("logprob".to_owned(), score.logprob.into());
+                entry.insert("bytes".to_owned(), score.bytes.clone().into());
                 entry
             };
             let content = tokens.iter().map(|token| {
-                let top = token
-                    .top
-                    .iter()
-                    .map(|(text, p)| Value::Object(entry(text, *p)));
-                let mut whole = entry(&token.text, token.logprob);
+                let top = token.score.top.iter();
+                let top = top.map(|(text, score)| Value::Object(entry(text, score)));
+                let mut whole = entry(&token.text, &token.score);
                 whole.insert("top_logprobs".to_owned(), top.collect());
                 Value::Object(whole)
             });
@@ -168,8 +176,9 @@ pub(super) fn logprobs(endpoint: Endpoint, tokens: &[Scored]) -> Option<Value> {
         }
         Endpoint::Text => {
             let top = |token: &Scored| -> Value {
-                let pairs = token.top.iter();
-                Value::Object(pairs.map(|(text, p)| (text.clone(), (*p).into())).collect())
+                let pairs = token.score.top.iter();
+                let pairs = pairs.map(|(text, score)| (text.clone(), score.logprob.into()));
+                Value::Object(pairs.collect())
             };
             Value::Object(Map::from_iter([
                 (
@@ -178,7 +187,7 @@ pub(super) fn logprobs(endpoint: Endpoint, tokens: &[Scored]) -> Option<Value> {
                 ),
                 (
                     "token_logprobs".to_owned(),
-                    tokens.iter().map(|t| t.logprob).collect(),
+                    tokens.iter().map(|t| t.score.logprob).collect(),
                 ),
                 ("top_logprobs".to_owned(), tokens.iter().map(top).collect()),
                 (

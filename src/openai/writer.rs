@@ -1,9 +1,11 @@
 //! Tokens to the bytes of an answer.
 
+use serde::de::IgnoredAny;
+
 use super::error::DialectError;
 use super::reply::{
     Call, CallChunk, Delta, DeltaChoice, Function, FunctionChunk, Message, MessageChoice, Reply,
-    Scored, TextChoice, UsageBody, logprobs, to_json,
+    Scored, TextChoice, TokenScore, UsageBody, logprobs, to_json,
 };
 use super::request::CompletionRequest;
 use super::route::Endpoint;
@@ -99,14 +101,13 @@ impl CompletionWriter {
         }
     }
 
-    /// Adds a token's text. `scored` are its log-probability and those of the alternatives.
-    pub fn token(&mut self, text: &str, scored: Option<(f64, Vec<(String, f64)>)>) {
-        if let Some((logprob, top)) = scored {
+    /// Adds a token's text, with how likely it was where that is asked for.
+    pub fn token(&mut self, text: &str, score: Option<TokenScore>) {
+        if let Some(score) = score {
             self.current.scored.push(Scored {
                 text: text.to_owned(),
                 offset: self.current.characters,
-                logprob,
-                top,
+                score,
             });
         }
         self.current.characters += text.chars().count();
@@ -296,7 +297,11 @@ fn call_chunk(part: CallDelta) -> CallChunk {
     }
 }
 
-fn message((index, choice): (usize, Choice)) -> MessageChoice {
+fn message((index, mut choice): (usize, Choice)) -> MessageChoice {
+    // A call that was cut stands in the text.
+    let is_whole =
+        |call: &Call| serde_json::from_str::<IgnoredAny>(&call.function.arguments).is_ok();
+    choice.calls.retain(is_whole);
     MessageChoice {
         index,
         message: Message {
@@ -550,23 +555,34 @@ mod tests {
 
     #[test]
     fn log_probabilities_come_in_the_shape_of_each_endpoint() {
-        let scored = |p: f64| Some((p, vec![("x".to_owned(), -0.5)]));
+        let scored = |logprob: f64, bytes: Option<&[u8]>| {
+            let other = TokenScore {
+                logprob: -0.5,
+                bytes: Some(vec![120]),
+                top: Vec::new(),
+            };
+            Some(TokenScore {
+                logprob,
+                bytes: bytes.map(<[u8]>::to_vec),
+                top: vec![("x".to_owned(), other)],
+            })
+        };
         let mut chat = writer(Endpoint::Chat, &format!("{{{CHAT}}}"));
         let mut text = writer(Endpoint::Text, r#"{"prompt":"Hi"}"#);
         for writer in [&mut chat, &mut text] {
             writer.begin();
-            writer.token("é", scored(-0.25));
-            writer.token("z", scored(-2.0));
+            writer.token("é", scored(-0.25, Some(&[0xc3, 0xa9])));
+            writer.token("z", scored(-2.0, None));
             writer.finish("stop", USAGE);
         }
         let chat: Value = serde_json::from_str(&taken(&mut chat)).expect("it is JSON");
-        let entry = |text: &str, p: f64| {
-            let top = json!([{ "token": "x", "logprob": -0.5, "bytes": null }]);
-            json!({ "token": text, "logprob": p, "bytes": null, "top_logprobs": top })
+        let entry = |text: &str, p: f64, bytes: Value| {
+            let top = json!([{ "token": "x", "logprob": -0.5, "bytes": [120] }]);
+            json!({ "token": text, "logprob": p, "bytes": bytes, "top_logprobs": top })
         };
         assert_eq!(
             chat["choices"][0]["logprobs"],
-            json!({ "content": [entry("é", -0.25), entry("z", -2.0)], "refusal": null })
+            json!({ "content": [entry("é", -0.25, json!([195, 169])), entry("z", -2.0, json!(null))], "refusal": null })
         );
         let text: Value = serde_json::from_str(&taken(&mut text)).expect("it is JSON");
         assert_eq!(
@@ -581,9 +597,15 @@ mod tests {
     #[test]
     fn a_stream_tells_log_probabilities_of_held_back_text_with_the_next_piece() {
         let mut writer = writer(Endpoint::Chat, &format!("{{{CHAT},\"stream\":true}}"));
-        writer.token("", Some((-1.0, Vec::new())));
+        let scored = |logprob| {
+            Some(TokenScore {
+                logprob,
+                ..TokenScore::default()
+            })
+        };
+        writer.token("", scored(-1.0));
         assert_eq!(taken(&mut writer), "");
-        writer.token("é", Some((-2.0, Vec::new())));
+        writer.token("é", scored(-2.0));
         let chunk = taken(&mut writer);
         let json = chunk.trim_start_matches("data: ");
         let chunk: Value = serde_json::from_str(json).expect("it is JSON");

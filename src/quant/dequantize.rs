@@ -235,7 +235,7 @@ fn q6_k(block: &BlockQ6K, y: &mut [f32; 256]) {
 }
 
 /// What the codes of IQ4_NL mean: `kvalues_iq4nl` of ggml.
-const IQ4_NL_VALUES: [i8; 16] = [
+pub(crate) const IQ4_NL_VALUES: [i8; 16] = [
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
 ];
 

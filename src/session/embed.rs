@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::error::SessionError;
 use super::options::{invalid, kind};
 use super::{Pooling, Session};
-use crate::backend::{Backend, Outputs};
+use crate::backend::{Backend, Outputs, TokenSource};
 
 /// One text to embed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,9 +152,9 @@ impl<B: Backend> Session<B> {
         Ok(EmbedJob {
             pooling: options
                 .pooling
-                .or(self.config.pooling)
+                .or(self.facts.pooling)
                 .unwrap_or(Pooling::Mean),
-            sum: vec![0.0; self.config.hidden_size],
+            sum: vec![0.0; self.facts.hidden_size],
             summed: 0,
             result: Embeddings {
                 vectors: Vec::with_capacity(texts.len()),
@@ -179,6 +179,7 @@ impl<B: Backend> Session<B> {
             Pooling::Mean => job.summed + 1,
             Pooling::Last => ids.len(),
         };
+        self.stop_running_ahead();
         let kept = self.kv.align(&ids[..wanted], &mut self.backend);
         let (paced, left) = (self.pacer.rows(), ids.len() - kept);
         let (rows, outputs) = match job.pooling {
@@ -187,7 +188,7 @@ impl<B: Backend> Session<B> {
             _ => (paced.min(left), Outputs::States),
         };
         let new = ids[kept..kept + rows].to_vec();
-        self.pass(&new, outputs, None).await?;
+        self.pass(TokenSource::Ids(&new), outputs, None).await?;
         if outputs == Outputs::States {
             job.add(self.backend.read_states().await?);
         }

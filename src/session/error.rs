@@ -75,6 +75,9 @@ pub enum SessionError {
     /// The tokenizer.
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
+    /// The `tokenizer.json` that the caller gave.
+    #[error("option \"tokenizer\" cannot be used: {0}")]
+    TokenizerOption(TokenizerError),
     /// The chat template.
     #[error(transparent)]
     Template(#[from] TemplateError),
@@ -89,6 +92,7 @@ impl SessionError {
             Self::InvalidOption { .. }
             | Self::UnknownOption { .. }
             | Self::Grammar { .. }
+            | Self::TokenizerOption(_)
             | Self::EmptyPrompt
             | Self::TokenId { .. }
             | Self::NoChatTemplate => "invalid-option",

@@ -9,7 +9,7 @@ use super::penalties::Usage;
 use super::random::uniform;
 use super::stop::StopMatcher;
 use super::tool_calls::{Parsed, ToolCallDelta, ToolParser};
-use crate::backend::{Adjustments, SampleParams, Sampled, TokenLogprob};
+use crate::backend::{Adjustments, SampleParams, Sampled, TokenLogprob, TokenSlot};
 use crate::measure::{FinishReason, Recorder, Stats};
 use crate::tokenizer::{Detokenizer, Tokenizer};
 
@@ -24,11 +24,14 @@ pub struct Token {
     pub text: String,
     /// Position in the answer, from 0.
     pub index: usize,
-    /// Tool calls that became complete with it.
+    /// Parts of tool calls that became certain with it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCallDelta>,
     /// When it was sampled, on the session's clock.
     pub at_ms: f64,
+    /// What it is made of, where log-probabilities are asked for; control tokens are no bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Vec<u8>>,
     /// Natural logarithm of its probability under the raw logits, where asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logprob: Option<f64>,
@@ -44,6 +47,9 @@ pub struct TopLogprob {
     pub id: u32,
     /// Its text by itself; U+FFFD stands for parts of characters.
     pub text: String,
+    /// What it is made of; control tokens are no bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Vec<u8>>,
     /// Natural logarithm of its probability.
     pub logprob: f64,
 }
@@ -53,9 +59,18 @@ impl TopLogprob {
         Self {
             id: token.id,
             text: tokenizer.decode(&[token.id]),
+            bytes: bytes_of(token.id, tokenizer),
             logprob: token.logprob,
         }
     }
+}
+
+/// A token's bytes, unless it is a control token.
+fn bytes_of(id: u32, tokenizer: &Tokenizer) -> Option<Vec<u8>> {
+    let bytes = tokenizer
+        .token_bytes(id)
+        .filter(|_| !tokenizer.is_control(id));
+    bytes.map(<[u8]>::to_vec)
 }
 
 /// What one piece of work led to.
@@ -74,9 +89,16 @@ pub enum Progress {
     Finished,
 }
 
+/// Tokens made ahead of a reader who names no other number.
+const DEFAULT_LOOKAHEAD: usize = 8;
+
 /// An answer: its ids, its sampler's state, its text's loose ends, its stopwatch.
 #[derive(Debug)]
 pub struct Generation {
+    /// Tells it from the others of its session.
+    number: u64,
+    /// Tokens that may be sampled before the next one is read, that one included.
+    lookahead: usize,
     ids: Vec<u32>,
     prompt_tokens: usize,
     max_tokens: usize,
@@ -96,6 +118,7 @@ pub struct Generation {
 impl Generation {
     /// Starts after a prompt that fits the context.
     pub(super) fn new(
+        number: u64,
         prompt: Vec<u32>,
         options: GenerateOptions,
         constraint: Option<Constraint>,
@@ -106,6 +129,8 @@ impl Generation {
         // The last position's token needs no room in the cache: nothing follows it.
         let room = context_length.saturating_sub(prompt.len()) + 1;
         Self {
+            number,
+            lookahead: DEFAULT_LOOKAHEAD,
             max_tokens: options.max_tokens.unwrap_or(room).min(room),
             seed: options.seed.unwrap_or(0),
             usage: options.has_penalties().then(|| Usage::of_prompt(&prompt)),
@@ -119,6 +144,26 @@ impl Generation {
             ids: prompt,
             options,
         }
+    }
+
+    /// How many tokens may be sampled before the next one is read, that one included; at least
+    /// one is.
+    pub fn set_lookahead(&mut self, tokens: usize) {
+        self.lookahead = tokens.max(1);
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Steps that may be in flight now: a mask needs the token before it, and nothing comes
+    /// after the last token.
+    pub(super) fn most_ahead(&self) -> usize {
+        if self.constraint.is_some() {
+            return 1;
+        }
+        let left = self.max_tokens.saturating_sub(self.recorder.tokens());
+        self.lookahead.min(left).max(1)
     }
 
     /// Prompt and answer so far.
@@ -149,8 +194,12 @@ impl Generation {
         self.recorder.work_starts(now_ms, cached_tokens);
     }
 
-    /// How to choose the next token.
-    pub(super) fn sample_params(&mut self) -> Result<SampleParams<'_>, SessionError> {
+    /// How to choose the token after `ahead` others that are yet to be read, in `pending`.
+    pub(super) fn sample_params<'a>(
+        &'a mut self,
+        ahead: usize,
+        pending: &'a [TokenSlot],
+    ) -> Result<SampleParams<'a>, SessionError> {
         let mask = match &mut self.constraint {
             Some(constraint) => Some(constraint.mask()?),
             None => None,
@@ -169,8 +218,10 @@ impl Generation {
             top_k: self.options.top_k,
             top_p: self.options.top_p,
             min_p: self.options.min_p,
-            uniform: uniform(self.seed, self.recorder.tokens() as u64),
+            uniform: uniform(self.seed, (self.recorder.tokens() + ahead) as u64),
             logprobs: self.options.logprobs,
+            // Only penalties ask.
+            pending: if self.usage.is_some() { pending } else { &[] },
         })
     }
 
@@ -193,7 +244,7 @@ impl Generation {
         if let Some(usage) = &mut self.usage {
             usage.push(id);
         }
-        let is_end = !self.options.ignore_eos && tokenizer.end_ids().contains(&id);
+        let is_end = !self.options.ignore_eos && self.ends(id, tokenizer);
         let bytes = tokenizer.token_bytes(id).filter(|bytes| {
             let tools = self.tools.as_ref();
             !tokenizer.is_control(id) || tools.is_some_and(|tools| tools.is_marker(bytes))
@@ -223,12 +274,22 @@ impl Generation {
             tool_calls: shown.calls,
             index,
             at_ms: now_ms,
+            bytes: logprobs.and_then(|_| bytes_of(id, tokenizer)),
             logprob: logprobs.map(|logprobs| logprobs.chosen),
             top_logprobs: logprobs.map(|logprobs| {
                 let top = logprobs.top.iter();
                 top.map(|token| TopLogprob::new(token, tokenizer)).collect()
             }),
         })
+    }
+
+    /// Whether an answer ends with a token.
+    fn ends(&self, id: u32, tokenizer: &Tokenizer) -> bool {
+        let ends_calls = || {
+            let bytes = tokenizer.token_bytes(id).unwrap_or_default();
+            tokenizer.is_control(id) && self.tools.as_ref().is_some_and(|tools| tools.is_end(bytes))
+        };
+        tokenizer.end_ids().contains(&id) || ends_calls()
     }
 
     /// Takes tool calls out of the answer's text.
@@ -244,7 +305,7 @@ impl Generation {
             let rest = tools.finish();
             shown.text.push_str(&rest.text);
             shown.calls.extend(rest.calls);
-            if tools.calls() > 0 && self.finished == Some(FinishReason::Stop) {
+            if tools.complete() > 0 && self.finished == Some(FinishReason::Stop) {
                 self.finished = Some(FinishReason::ToolCalls);
             }
         }

@@ -20,6 +20,8 @@ pub(super) struct Ring {
 #[derive(Debug)]
 pub(super) struct KvCache {
     ids: Vec<u32>,
+    /// Positions after those of `ids` whose tokens the host has yet to read.
+    unread: usize,
     blocks: Vec<BlockId>,
     window_blocks: Vec<BlockId>,
     block_tokens: usize,
@@ -27,19 +29,29 @@ pub(super) struct KvCache {
     ring: Option<Ring>,
     /// The end of what has been written since the ring was last whole; at least `ids.len()`.
     written: usize,
+    /// Whether the backend's cache can forget its last positions alone.
+    rewinds: bool,
 }
 
 impl KvCache {
-    /// An empty cache; `ring` where layers have a window.
-    pub(super) fn new(capacity: usize, block_tokens: usize, ring: Option<Ring>) -> Self {
+    /// An empty cache; `ring` where layers have a window; `rewinds` where the backend can forget
+    /// the last positions and keep the ones before.
+    pub(super) fn new(
+        capacity: usize,
+        block_tokens: usize,
+        ring: Option<Ring>,
+        rewinds: bool,
+    ) -> Self {
         Self {
             ids: Vec::new(),
+            unread: 0,
             blocks: Vec::new(),
             window_blocks: Vec::new(),
             block_tokens,
             capacity,
             ring,
             written: 0,
+            rewinds,
         }
     }
 
@@ -50,7 +62,7 @@ impl KvCache {
 
     /// Positions that it holds.
     pub(super) fn len(&self) -> usize {
-        self.ids.len()
+        self.ids.len() + self.unread
     }
 
     pub(super) fn blocks(&self) -> &[BlockId] {
@@ -72,7 +84,13 @@ impl KvCache {
     /// Forgets positions from `len` on, or all of them where the ring has lost what position
     /// `len` would see; returns the length kept.
     pub(super) fn truncate<B: Backend>(&mut self, len: usize, backend: &mut B) -> usize {
-        let len = if self.ring_holds(len) { len } else { 0 };
+        let whole = self.rewinds || len == self.written;
+        let len = if whole && self.ring_holds(len) {
+            len
+        } else {
+            0
+        };
+        self.unread = 0;
         self.ids.truncate(len);
         if len == 0 || self.written <= self.ring_positions() {
             self.written = self.ids.len();
@@ -99,7 +117,7 @@ impl KvCache {
         rows: usize,
         backend: &mut B,
     ) -> Result<(), BackendError> {
-        let needed = (self.ids.len() + rows).div_ceil(self.block_tokens);
+        let needed = (self.len() + rows).div_ceil(self.block_tokens);
         while self.blocks.len() < needed {
             self.blocks.push(backend.allocate_block(Cache::Full)?);
         }
@@ -107,13 +125,33 @@ impl KvCache {
             self.window_blocks
                 .push(backend.allocate_block(Cache::Window)?);
         }
-        self.written = self.written.max(self.ids.len() + rows);
+        self.written = self.written.max(self.len() + rows);
         Ok(())
     }
 
     /// Notes ids whose keys and values have been written.
     pub(super) fn append(&mut self, ids: &[u32]) {
         self.ids.extend_from_slice(ids);
+    }
+
+    /// Notes a position whose token the host has yet to read.
+    pub(super) fn append_unread(&mut self) {
+        self.unread += 1;
+    }
+
+    /// Notes the token of the first position that was unread.
+    pub(super) fn read(&mut self, id: u32) {
+        if self.unread > 0 {
+            self.unread -= 1;
+            self.ids.push(id);
+        }
+    }
+
+    /// Forgets the positions whose tokens nobody will read.
+    pub(super) fn drop_unread<B: Backend>(&mut self, backend: &mut B) {
+        if self.unread > 0 {
+            self.truncate(self.ids.len(), backend);
+        }
     }
 
     /// Blocks of the whole ring.

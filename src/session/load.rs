@@ -8,12 +8,15 @@ use super::error::SessionError;
 use super::kv_cache::{KvCache, Ring};
 use super::options::invalid;
 use super::pacer::Pacer;
+use super::run_ahead::RunAhead;
 use super::{BLOCK_TOKENS, MAX_ROWS, ModelDescription, Session};
 use crate::backend::Backend;
 use crate::gguf::{Header, Metadata, Reader, Sink, StringArray, TensorInfo};
 use crate::measure::Clock;
-use crate::model::{Config, ModelError, WeightLoader};
-use crate::tokenizer::{ChatTemplate, Strings, TemplateError, Tokenizer, Vocabulary};
+use crate::model::{Assembly, Limits, ModelError, ModelFacts, WeightLoader};
+use crate::tokenizer::{
+    ChatTemplate, Strings, TemplateError, Tokenizer, TokenizerError, Vocabulary,
+};
 
 /// Context length where the caller names none and the model allows it.
 const DEFAULT_CONTEXT: usize = 4096;
@@ -27,10 +30,15 @@ pub struct LoadOptions {
     pub file_bytes: Vec<Option<u64>>,
 }
 
+/// Where a file may carry the `tokenizer.json` that it was made from.
+const TOKENIZER_JSON: &str = "tokenizer.huggingface.json";
+
 /// Builds a session from the bytes of a GGUF file, or of its shards in order.
-pub struct Loader<B: Backend> {
+///
+/// `M` says how: [`WeightLoader`] for the forward pass on a backend.
+pub struct Loader<B: Backend, M: Assembly<B> = WeightLoader> {
     reader: Reader,
-    sink: ModelSink<B>,
+    sink: ModelSink<B, M>,
     clock: Rc<dyn Clock>,
 }
 
@@ -38,16 +46,33 @@ impl<B: Backend> Loader<B> {
     /// Starts with an empty backend.
     #[must_use]
     pub fn new(backend: B, options: LoadOptions, clock: Rc<dyn Clock>) -> Self {
+        Self::assembling(backend, options, clock)
+    }
+}
+
+impl<B: Backend, M: Assembly<B>> Loader<B, M> {
+    /// As [`new`](Loader::new), for any way of building the model.
+    #[must_use]
+    pub fn assembling(backend: B, options: LoadOptions, clock: Rc<dyn Clock>) -> Self {
         Self {
             reader: Reader::new(&options.file_bytes),
             sink: ModelSink {
                 backend,
                 options,
+                tokenizer_json: None,
                 parts: None,
                 bytes_by_type: BTreeMap::new(),
             },
             clock,
         }
+    }
+
+    /// Takes text to ids by a `tokenizer.json` rather than by the vocabulary of the model's file,
+    /// whose own word on the ids of special tokens, and on adding them, still counts.
+    #[must_use]
+    pub fn with_tokenizer(mut self, json: Vec<u8>) -> Self {
+        self.sink.tokenizer_json = Some(json);
+        self
     }
 
     /// Takes the next bytes of the current file.
@@ -64,6 +89,12 @@ impl<B: Backend> Loader<B> {
     /// A truncated file.
     pub fn end_file(&mut self) -> Result<(), SessionError> {
         self.reader.end_file(&mut self.sink)
+    }
+
+    /// Whether the first header is complete, and accepted.
+    #[must_use]
+    pub fn has_header(&self) -> bool {
+        self.sink.parts.is_some()
     }
 
     /// Bytes taken so far.
@@ -85,69 +116,79 @@ impl<B: Backend> Loader<B> {
             ..
         } = self.sink;
         let Parts {
-            config,
+            facts,
             context_length,
-            loader,
+            assembly,
             tokenizer,
             template,
         } = parts.ok_or(SessionError::Internal(
             "the reader finished without a header",
         ))?;
         let description = ModelDescription {
-            name: config.name.clone(),
-            architecture: config.architecture.name.to_owned(),
+            name: facts.name.clone(),
+            architecture: facts.architecture.to_owned(),
             quantization: main_quantization(&bytes_by_type),
-            parameters: loader.parameters(),
+            parameters: assembly.parameters(),
             context_length,
         };
-        let ring = config.window().map(|window| Ring {
+        let ring = facts.window.map(|window| Ring {
             window,
             max_rows: MAX_ROWS,
         });
-        let weights = loader.finish(context_length, MAX_ROWS, BLOCK_TOKENS, &mut backend)?;
+        let limits = Limits {
+            context_length,
+            max_rows: MAX_ROWS,
+            block_tokens: BLOCK_TOKENS,
+        };
+        let plan = assembly.finish(&limits, &mut backend)?;
+        let kv = KvCache::new(context_length, BLOCK_TOKENS, ring, facts.rewinds);
         Ok(Session {
             backend,
-            config,
-            weights,
+            facts,
+            plan,
             description,
             tokenizer,
             template,
             constraints: std::cell::OnceCell::new(),
-            kv: KvCache::new(context_length, BLOCK_TOKENS, ring),
-            pacer: Pacer::new(MAX_ROWS),
+            kv,
+            pacer: Pacer::new(1, MAX_ROWS),
+            run_ahead: RunAhead::default(),
+            next_generation: std::cell::Cell::new(0),
             clock: self.clock,
         })
     }
 }
 
 /// What the first header gives.
-struct Parts {
-    config: Config,
+struct Parts<M> {
+    facts: ModelFacts,
     context_length: usize,
-    loader: WeightLoader,
+    assembly: M,
     tokenizer: Tokenizer,
     template: Option<Result<ChatTemplate, TemplateError>>,
 }
 
 /// Where the reader's findings go.
-struct ModelSink<B: Backend> {
+struct ModelSink<B: Backend, M: Assembly<B>> {
     backend: B,
     options: LoadOptions,
-    parts: Option<Parts>,
+    /// The caller's.
+    tokenizer_json: Option<Vec<u8>>,
+    parts: Option<Parts<M>>,
     bytes_by_type: BTreeMap<&'static str, u64>,
 }
 
-impl<B: Backend> Sink for ModelSink<B> {
+impl<B: Backend, M: Assembly<B>> Sink for ModelSink<B, M> {
     type Error = SessionError;
 
     fn header(&mut self, _shard: usize, header: &Header) -> Result<(), SessionError> {
         if self.parts.is_none() {
-            self.parts = Some(self.first_header(&header.metadata)?);
+            self.parts = Some(self.first_header(header)?);
         }
         let Some(parts) = &mut self.parts else {
             return Ok(());
         };
-        parts.loader.header(header, &mut self.backend)?;
+        parts.assembly.header(header, &mut self.backend)?;
         for tensor in &header.tensors {
             let bytes = self
                 .bytes_by_type
@@ -168,30 +209,32 @@ impl<B: Backend> Sink for ModelSink<B> {
             return Err(SessionError::Internal("rows came before a header"));
         };
         Ok(parts
-            .loader
+            .assembly
             .rows(tensor, first_row, blocks, &mut self.backend)?)
     }
 }
 
-impl<B: Backend> ModelSink<B> {
-    fn first_header(&mut self, metadata: &Metadata) -> Result<Parts, SessionError> {
-        let config = Config::from_metadata(metadata)?;
-        let context_length = context_length(&config, self.options.context_length)?;
-        let tokenizer = tokenizer(metadata)?;
+impl<B: Backend, M: Assembly<B>> ModelSink<B, M> {
+    fn first_header(&mut self, header: &Header) -> Result<Parts<M>, SessionError> {
+        let metadata = &header.metadata;
+        let assembly = M::begin(header, &mut self.backend)?;
+        let facts = assembly.facts();
+        let context_length = context_length(facts.context_length, self.options.context_length)?;
+        // Of no use after this.
+        let json = self.tokenizer_json.take();
+        let tokenizer = tokenizer(metadata, facts.vocab_size, json.as_deref())?;
         let template = chat_template(metadata, &tokenizer)?;
-        let loader = WeightLoader::new(&config, &mut self.backend)?;
         Ok(Parts {
-            config,
+            facts,
             context_length,
-            loader,
+            assembly,
             tokenizer,
             template,
         })
     }
 }
 
-fn context_length(config: &Config, asked: Option<usize>) -> Result<usize, SessionError> {
-    let most = config.context_length;
+fn context_length(most: usize, asked: Option<usize>) -> Result<usize, SessionError> {
     match asked {
         None => Ok(most.min(DEFAULT_CONTEXT)),
         Some(asked) if (1..=most).contains(&asked) => Ok(asked),
@@ -213,15 +256,46 @@ impl Strings for StringArray {
     }
 }
 
-/// Builds the tokenizer that `tokenizer.ggml.*` describes.
-fn tokenizer(metadata: &Metadata) -> Result<Tokenizer, SessionError> {
+/// Builds the tokenizer: from `given` if there is one, else as `tokenizer.ggml.*` describes it;
+/// where that is absent or asks for what is not built in, from the `tokenizer.json` in the file.
+fn tokenizer(
+    metadata: &Metadata,
+    rows: usize,
+    given: Option<&[u8]>,
+) -> Result<Tokenizer, SessionError> {
+    let vocabulary = vocabulary(metadata)?;
+    if let Some(json) = given {
+        return Tokenizer::from_json(json, rows, &vocabulary)
+            .map_err(SessionError::TokenizerOption);
+    }
+    let empty = StringArray::default();
+    let strings = |key: &str| -> Result<&StringArray, ModelError> {
+        Ok(metadata.strings(key)?.unwrap_or(&empty))
+    };
+    let tokens = strings("tokenizer.ggml.tokens")?;
+    let merges = strings("tokenizer.ggml.merges")?;
+    let built = Tokenizer::new(&vocabulary, tokens, merges);
+    let is_unknown = matches!(
+        built,
+        Err(TokenizerError::UnsupportedModel { .. }
+            | TokenizerError::UnsupportedPre { .. }
+            | TokenizerError::EmptyVocabulary)
+    );
+    match metadata.str(TOKENIZER_JSON)? {
+        Some(json) if is_unknown => Ok(Tokenizer::from_json(json.as_bytes(), rows, &vocabulary)?),
+        _ => Ok(built?),
+    }
+}
+
+/// The small fields of `tokenizer.ggml.*`.
+fn vocabulary(metadata: &Metadata) -> Result<Vocabulary, ModelError> {
     let key = |name: &str| format!("tokenizer.ggml.{name}");
     let text = |name: &str| -> Result<String, ModelError> {
         Ok(metadata.str(&key(name))?.unwrap_or_default().to_owned())
     };
     let id = |name: &str| metadata.u32(&key(name)).map_err(ModelError::from);
     let flag = |name: &str| metadata.bool(&key(name)).map_err(ModelError::from);
-    let vocabulary = Vocabulary {
+    Ok(Vocabulary {
         model: text("model")?,
         pre: text("pre")?,
         token_types: metadata.i32s(&key("token_type"))?.unwrap_or_default(),
@@ -235,11 +309,7 @@ fn tokenizer(metadata: &Metadata) -> Result<Tokenizer, SessionError> {
         add_bos: flag("add_bos_token")?,
         add_eos: flag("add_eos_token")?,
         add_space_prefix: flag("add_space_prefix")?,
-    };
-    let empty = StringArray::default();
-    let tokens = metadata.strings(&key("tokens"))?.unwrap_or(&empty);
-    let merges = metadata.strings(&key("merges"))?.unwrap_or(&empty);
-    Ok(Tokenizer::new(&vocabulary, tokens, merges)?)
+    })
 }
 
 /// The file's template. One that cannot be read is reported when it is used: raw prompts do

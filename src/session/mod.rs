@@ -5,6 +5,7 @@
 //! by itself. Each [`Session::advance`] is one bounded piece of work: a prefill chunk or a
 //! decode step.
 
+mod advance;
 mod constraint;
 mod embed;
 mod error;
@@ -16,6 +17,7 @@ mod pacer;
 mod penalties;
 mod random;
 mod response_format;
+mod run_ahead;
 mod score;
 mod stop;
 mod tool_calls;
@@ -29,27 +31,24 @@ pub use load::{LoadOptions, Loader};
 pub use options::{GenerateOptions, Input, template_options};
 pub use response_format::ResponseFormat;
 pub use score::{ScoreJob, ScoreProgress, ScoreResult};
-pub use tool_calls::{ToolCallDelta, ToolFormat};
+pub use tool_calls::{Parsed, ToolCallDelta, ToolFormat, ToolParser};
 pub use tools::{Tool, ToolChoice};
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 use serde::Serialize;
 
-use crate::backend::{
-    Backend, BackendMemory, Outputs, Recording, SampleParams, Sampled, SequenceStep, Slot, Step,
-    TokenSource,
-};
+use crate::backend::{Backend, BackendMemory};
 use crate::measure::Clock;
-use crate::model::{Config, Weights, forward};
+use crate::model::{ModelFacts, Plan};
 use crate::tokenizer::{
     ChatMessage, ChatTemplate, Now, Segment, TemplateError, TemplateOptions, Tokenizer,
 };
 use constraint::{Constraint, Constraints};
 use kv_cache::KvCache;
 use pacer::Pacer;
-use tool_calls::ToolParser;
+use run_ahead::RunAhead;
 
 /// Positions of one KV block: large enough that attention runs over long contiguous pieces,
 /// small enough that a short chat takes little memory.
@@ -80,8 +79,8 @@ pub struct ModelDescription {
 /// A model that is ready to generate.
 pub struct Session<B: Backend> {
     backend: B,
-    config: Config,
-    weights: Weights,
+    facts: ModelFacts,
+    plan: Plan,
     description: ModelDescription,
     tokenizer: Tokenizer,
     template: Option<Result<ChatTemplate, TemplateError>>,
@@ -89,6 +88,9 @@ pub struct Session<B: Backend> {
     constraints: OnceCell<Constraints>,
     kv: KvCache,
     pacer: Pacer,
+    run_ahead: RunAhead,
+    /// Number of the next generation.
+    next_generation: Cell<u64>,
     clock: Rc<dyn Clock>,
 }
 
@@ -103,6 +105,22 @@ impl<B: Backend> Session<B> {
     #[must_use]
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
+    }
+
+    /// Waits until the backend has taken all weights, and reports what failed meanwhile.
+    ///
+    /// # Errors
+    /// The backend's.
+    pub async fn ready(&mut self) -> Result<(), SessionError> {
+        self.backend.ready().await?;
+        self.pacer = Pacer::new(self.backend.least_rows(), MAX_ROWS);
+        Ok(())
+    }
+
+    /// The backend.
+    #[must_use]
+    pub fn backend(&self) -> &B {
+        &self.backend
     }
 
     /// Bytes that the backend holds.
@@ -214,7 +232,10 @@ impl<B: Backend> Session<B> {
             let seed = options.seed.unwrap_or(0).rotate_left(20) ^ prompt.len() as u64;
             ToolParser::new(self.tool_format(), names, seed)
         });
+        let number = self.next_generation.get();
+        self.next_generation.set(number + 1);
         Ok(Generation::new(
+            number,
             prompt,
             options,
             constraint,
@@ -222,43 +243,6 @@ impl<B: Backend> Session<B> {
             self.kv.capacity(),
             self.clock.now_ms(),
         ))
-    }
-
-    /// Does one bounded piece of a generation's work.
-    ///
-    /// # Errors
-    /// The backend's. Tokens already returned stay valid, and so does the cache.
-    pub async fn advance(&mut self, generation: &mut Generation) -> Result<Progress, SessionError> {
-        if generation.is_finished() {
-            return Ok(Progress::Finished);
-        }
-        let kept = self.kv.align(generation.ids(), &mut self.backend);
-        generation.work_starts(self.clock.now_ms(), kept);
-        let pending = generation.ids().len() - kept;
-        let rows = if pending == 1 {
-            1
-        } else {
-            self.pacer.rows().min(pending)
-        };
-        let started_ms = self.clock.now_ms();
-        let new = generation.ids()[kept..kept + rows].to_vec();
-        if rows < pending {
-            self.pass(&new, Outputs::Nothing, None).await?;
-            self.pacer.record(rows, self.clock.now_ms() - started_ms);
-            let (done, total) = (kept + rows, generation.ids().len());
-            return Ok(Progress::Prefilled { done, total });
-        }
-        let params = generation.sample_params()?;
-        let sampled = self
-            .pass(&new, Outputs::LastRow, Some(&params))
-            .await?
-            .ok_or(SessionError::Internal("a sampling pass returned no token"))?;
-        if pending > 1 {
-            self.pacer.record(rows, self.clock.now_ms() - started_ms);
-        }
-        let now_ms = self.clock.now_ms();
-        let token = generation.accept(&sampled, &self.tokenizer, now_ms)?;
-        Ok(Progress::Token(token))
     }
 
     fn constraint(&self, format: &ResponseFormat) -> Result<Constraint, SessionError> {
@@ -292,40 +276,6 @@ impl<B: Backend> Session<B> {
         Err(refused)
     }
 
-    /// One pass over new ids at the cache's end.
-    async fn pass(
-        &mut self,
-        ids: &[u32],
-        outputs: Outputs,
-        sample: Option<&SampleParams<'_>>,
-    ) -> Result<Option<Sampled>, SessionError> {
-        self.kv.reserve(ids.len(), &mut self.backend)?;
-        let sequence = SequenceStep {
-            rows: ids.len(),
-            position: self.kv.len(),
-            blocks: self.kv.blocks(),
-            window_blocks: self.kv.window_blocks(),
-        };
-        let step = Step {
-            tokens: TokenSource::Ids(ids),
-            sequences: &[sequence],
-            outputs,
-        };
-        if self.backend.begin(&step)? == Recording::Needed {
-            forward(&self.config, &self.weights, &mut self.backend, outputs)?;
-        }
-        let slot = match sample {
-            Some(params) => Some(self.backend.sample(Slot::Logits, params)?),
-            None => None,
-        };
-        self.backend.submit().await?;
-        self.kv.append(ids);
-        match slot {
-            Some(slot) => Ok(Some(self.backend.read_token(slot).await?)),
-            None => Ok(None),
-        }
-    }
-
     fn check_ids(&self, ids: &[u32]) -> Result<(), SessionError> {
         if ids.is_empty() {
             return Err(SessionError::EmptyPrompt);
@@ -341,7 +291,7 @@ impl<B: Backend> Session<B> {
     }
 
     fn check_id(&self, id: u32) -> Result<(), SessionError> {
-        let vocab_size = self.config.vocab_size;
+        let vocab_size = self.facts.vocab_size;
         if (id as usize) < vocab_size {
             return Ok(());
         }

@@ -7,17 +7,24 @@ const TARGET_MS: f64 = 80.0;
 /// so that one row less or more moves its time by less than its share.
 const NEAR: f64 = 0.15;
 
-/// Sizes chunks from the time that earlier ones took. It starts at one row, because nothing
-/// is known of the device, and at most doubles, because the first measurements are cold.
+/// Sizes chunks from the time that earlier ones took. It starts at the fewest rows, because
+/// nothing is known of the device, and at most doubles, because the first measurements are cold.
 #[derive(Debug)]
 pub(super) struct Pacer {
     rows: usize,
+    /// Fewer would take as long.
+    least_rows: usize,
     max_rows: usize,
 }
 
 impl Pacer {
-    pub(super) fn new(max_rows: usize) -> Self {
-        Self { rows: 1, max_rows }
+    pub(super) fn new(least_rows: usize, max_rows: usize) -> Self {
+        let least_rows = least_rows.clamp(1, max_rows);
+        Self {
+            rows: least_rows,
+            least_rows,
+            max_rows,
+        }
     }
 
     /// Rows of the next chunk.
@@ -47,7 +54,7 @@ impl Pacer {
             reason = "positive, and at most twice a chunk's rows"
         )]
         let fitting = fitting as usize;
-        self.rows = fitting.clamp(1, self.max_rows);
+        self.rows = fitting.clamp(self.least_rows, self.max_rows);
     }
 }
 
@@ -57,7 +64,7 @@ mod tests {
 
     /// Rows per chunk after `chunks` chunks on a device that needs `fixed + each * rows` ms.
     fn settled(fixed: f64, each: f64, chunks: usize) -> usize {
-        let mut pacer = Pacer::new(128);
+        let mut pacer = Pacer::new(1, 128);
         for _ in 0..chunks {
             let rows = pacer.rows();
             pacer.record(rows, fixed + each * rows as f64);
@@ -88,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_short_last_chunk_does_not_shrink_the_next() {
-        let mut pacer = Pacer::new(128);
+        let mut pacer = Pacer::new(1, 128);
         for _ in 0..8 {
             pacer.record(pacer.rows(), pacer.rows() as f64 * 2.0);
         }
@@ -101,9 +108,13 @@ mod tests {
     fn a_slow_chunk_shrinks_the_next_below_it() {
         let mut pacer = Pacer {
             rows: 64,
+            least_rows: 1,
             max_rows: 128,
         };
         pacer.record(64, 600.0);
         assert_eq!(pacer.rows(), 8);
+        let mut tiled = Pacer::new(8, 128);
+        tiled.record(8, 600.0);
+        assert_eq!(tiled.rows(), 8);
     }
 }

@@ -1,5 +1,7 @@
 //! What form an answer has to have, as the caller writes it.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::error::SessionError;
@@ -9,7 +11,14 @@ use super::options::{invalid, kind};
 const MAX_TEXT_BYTES: usize = 128 * 1024;
 
 /// Levels of a schema: each one is a stack frame of those that walk it.
-pub(super) const MAX_SCHEMA_DEPTH: usize = 64;
+const MAX_SCHEMA_DEPTH: usize = 64;
+
+/// Levels that a schema's references can lead through, each a stack frame too: what refers to
+/// what may be one long chain.
+const MAX_REFERENCED_LEVELS: usize = 1024;
+
+/// The same for the rules of a grammar.
+const MAX_RULE_LEVELS: usize = 512;
 
 const KINDS: &str = "an object whose type is \"text\", \"json_object\", \"json_schema\", \
     \"regex\" or \"lark\"";
@@ -45,10 +54,7 @@ impl ResponseFormat {
                 Some(Self::Regex(text(name, object, "pattern")?)),
                 &["pattern"],
             ),
-            Some("lark") => (
-                Some(Self::Lark(text(name, object, "grammar")?)),
-                &["grammar"],
-            ),
+            Some("lark") => (Some(Self::Lark(grammar(name, object)?)), &["grammar"]),
             _ => {
                 let given = object.get("type").unwrap_or(&Value::Null);
                 return Err(invalid(&format!("{name}.type"), given, KINDS));
@@ -80,15 +86,88 @@ fn schema(name: &str, object: &Map<String, Value>) -> Result<Value, SessionError
     if !schema.is_object() && !schema.is_boolean() {
         return Err(invalid(&place, kind(schema), "a JSON schema, an object"));
     }
-    if depth(schema, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH {
-        let limit = format!("nested at most {MAX_SCHEMA_DEPTH} levels deep; use $ref for more");
-        return Err(invalid(&place, "nested deeper", limit));
-    }
+    check_schema(&place, schema)?;
     Ok(schema.clone())
 }
 
+/// Refuses a schema that those who walk it would need too large a stack for.
+pub(super) fn check_schema(place: &str, schema: &Value) -> Result<(), SessionError> {
+    let levels = depth(schema, MAX_SCHEMA_DEPTH);
+    if levels > MAX_SCHEMA_DEPTH {
+        let limit = format!("nested at most {MAX_SCHEMA_DEPTH} levels deep; use $ref for more");
+        return Err(invalid(place, "nested deeper", limit));
+    }
+    let mut targets = BTreeSet::new();
+    references(schema, &mut targets);
+    if targets.len() * levels > MAX_REFERENCED_LEVELS {
+        let limit = format!(
+            "at most {} definitions that are referred to, as deep as it nests",
+            MAX_REFERENCED_LEVELS / levels
+        );
+        return Err(invalid(place, format!("{} of them", targets.len()), limit));
+    }
+    Ok(())
+}
+
+/// What a schema refers to.
+fn references<'a>(value: &'a Value, targets: &mut BTreeSet<&'a str>) {
+    match value {
+        Value::Object(entries) => {
+            targets.extend(entries.get("$ref").and_then(Value::as_str));
+            entries
+                .values()
+                .for_each(|inner| references(inner, targets));
+        }
+        Value::Array(entries) => entries.iter().for_each(|inner| references(inner, targets)),
+        _ => {}
+    }
+}
+
+/// A grammar whose rules those who follow them have the stack for.
+fn grammar(name: &str, object: &Map<String, Value>) -> Result<String, SessionError> {
+    let text = text(name, object, "grammar")?;
+    let (rules, levels) = extent(&text);
+    if rules * levels > MAX_RULE_LEVELS {
+        let limit = format!(
+            "at most {} rules, as deep as their brackets nest",
+            MAX_RULE_LEVELS / levels
+        );
+        return Err(invalid(
+            &format!("{name}.grammar"),
+            format!("{rules} of them"),
+            limit,
+        ));
+    }
+    Ok(text)
+}
+
+/// Rules and references of a grammar's text, and levels of its brackets; never too few.
+fn extent(text: &str) -> (usize, usize) {
+    let mut rules = text.matches("$ref").count();
+    let (mut open, mut deepest) = (0_usize, 0);
+    let mut last = ' ';
+    let mut escaped = false;
+    for c in text.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '(' | '[' | '{' => {
+                open += 1;
+                deepest = deepest.max(open);
+            }
+            ')' | ']' | '}' => open = open.saturating_sub(1),
+            ':' if last.is_alphanumeric() || matches!(last, '_' | ']' | '}') => rules += 1,
+            _ => {}
+        }
+        if !c.is_whitespace() {
+            last = c;
+        }
+    }
+    (rules, deepest + 1)
+}
+
 /// Levels of a value, counted no further than `limit + 1`.
-pub(super) fn depth(value: &Value, limit: usize) -> usize {
+fn depth(value: &Value, limit: usize) -> usize {
     if limit == 0 {
         return 1;
     }
@@ -169,6 +248,16 @@ mod tests {
         for _ in 0..64 {
             deep = json!({ "not": deep });
         }
+        let chain = |links: usize| {
+            let link = |at: usize| json!({ "$ref": format!("#/$defs/{at}") });
+            let links: Map<_, _> = (0..links).map(|at| (at.to_string(), link(at))).collect();
+            json!({ "type": "json_schema", "schema": { "$defs": links } })
+        };
+        let rules = |count: usize| {
+            let rules: String = (0..count).map(|at| format!("r{at}: (\"a\")\n")).collect();
+            json!({ "type": "lark", "grammar": rules })
+        };
+        assert!(read(chain(256)).is_ok() && read(rules(256)).is_ok());
         for (value, place) in [
             (json!("json"), "responseFormat"),
             (json!({}), "responseFormat.type"),
@@ -186,6 +275,8 @@ mod tests {
                 json!({ "type": "json_schema", "schema": deep }),
                 "responseFormat.schema",
             ),
+            (chain(257), "responseFormat.schema"),
+            (rules(257), "responseFormat.grammar"),
             (json!({ "type": "regex" }), "responseFormat.pattern"),
             (
                 json!({ "type": "regex", "pattern": "" }),

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::error::SessionError;
 use super::{MAX_SCORED_ROWS, Session};
-use crate::backend::{Backend, Outputs, arg_max, log_sum_exp};
+use crate::backend::{Backend, Outputs, TokenSource, arg_max, log_sum_exp};
 
 /// Scores by position: position `i` predicts id `i + 1`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -68,6 +68,7 @@ impl<B: Backend> Session<B> {
             return Ok(ScoreProgress::Finished(std::mem::take(&mut job.result)));
         }
         let started_ms = self.clock.now_ms();
+        self.stop_running_ahead();
         let kept = self.kv.align(&job.result.ids[..=scored], &mut self.backend);
         let paced = self.pacer.rows();
         let (rows, outputs) = if kept < scored {
@@ -79,9 +80,9 @@ impl<B: Backend> Session<B> {
             )
         };
         let new = job.result.ids[kept..kept + rows].to_vec();
-        self.pass(&new, outputs, None).await?;
+        self.pass(TokenSource::Ids(&new), outputs, None).await?;
         if outputs == Outputs::AllRows {
-            let vocab_size = self.config.vocab_size;
+            let vocab_size = self.facts.vocab_size;
             let logits = self.backend.read_logits().await?;
             for row in logits.chunks_exact(vocab_size) {
                 job.result.push(row)?;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::constraint::with_whitespace;
 use super::error::SessionError;
 use super::options::{invalid, kind};
-use super::response_format::{MAX_SCHEMA_DEPTH, depth};
+use super::response_format::check_schema;
 use super::tool_calls::ToolFormat;
 use crate::tokenizer::{ChatMessage, Tokenizer};
 
@@ -145,10 +145,7 @@ impl Tool {
                 "a JSON schema, an object",
             ));
         }
-        if depth(parameters, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH {
-            let limit = format!("nested at most {MAX_SCHEMA_DEPTH} levels deep");
-            return Err(invalid(&place(), "nested deeper", limit));
-        }
+        check_schema(&place(), parameters)?;
         Ok(Self {
             name: name.to_owned(),
             declaration: declaration.clone(),
@@ -177,12 +174,19 @@ pub(super) fn grammar(
     tokenizer: &Tokenizer,
 ) -> String {
     let key = match format {
-        ToolFormat::Hermes | ToolFormat::Mistral => "arguments",
-        ToolFormat::Llama | ToolFormat::Fenced => "parameters",
+        ToolFormat::Hermes | ToolFormat::Mistral | ToolFormat::MistralNamed => "arguments",
+        ToolFormat::Llama | ToolFormat::Fenced | ToolFormat::FunctionGemma => "parameters",
     };
+    let marker = |text: &str| marker(text, tokenizer);
     let start = match format {
         ToolFormat::Hermes => "\"<tool_call>\\n\" call \"\\n</tool_call>\"".to_owned(),
-        ToolFormat::Mistral => format!("{} \"[\" call \"]\"", mistral_marker(tokenizer)),
+        ToolFormat::Mistral => format!("{} \"[\" call \"]\"", marker("[TOOL_CALLS]")),
+        ToolFormat::MistralNamed => format!("{} call", marker("[TOOL_CALLS]")),
+        // Its own form of arguments has no grammar for schemas; the parser reads both.
+        ToolFormat::FunctionGemma => {
+            let (open, close) = ("<start_function_call>", "<end_function_call>");
+            format!("{} call {}", marker(open), marker(close))
+        }
         ToolFormat::Llama | ToolFormat::Fenced => "call".to_owned(),
     };
     let mut rules = format!("start: {start}\n");
@@ -194,20 +198,24 @@ pub(super) fn grammar(
     {
         let (name, schema) = (&tool.name, with_whitespace(tool.parameters()));
         calls.push(format!("call_{index}"));
+        let call = if format == ToolFormat::MistralNamed {
+            format!("\"{name}\" {} arguments_{index}", marker("[ARGS]"))
+        } else {
+            format!("\"{{\\\"name\\\": \\\"{name}\\\", \\\"{key}\\\": \" arguments_{index} \"}}\"")
+        };
         rules.push_str(&format!(
-            "call_{index}: \"{{\\\"name\\\": \\\"{name}\\\", \\\"{key}\\\": \" arguments_{index} \"}}\"\n\
-             arguments_{index}: %json {schema}\n"
+            "call_{index}: {call}\narguments_{index}: %json {schema}\n"
         ));
     }
     rules.push_str(&format!("call: {}\n", calls.join(" | ")));
     rules
 }
 
-/// The marker as the one control token that it is in Mistral's vocabularies.
-fn mistral_marker(tokenizer: &Tokenizer) -> String {
-    match tokenizer.encode("[TOOL_CALLS]", true).as_deref() {
+/// A marker as the one control token that it is where the vocabulary has it.
+fn marker(text: &str, tokenizer: &Tokenizer) -> String {
+    match tokenizer.encode(text, true).as_deref() {
         Ok([id]) if tokenizer.is_control(*id) => format!("<[{id}]>"),
-        _ => "\"[TOOL_CALLS]\"".to_owned(),
+        _ => format!("\"{text}\""),
     }
 }
 

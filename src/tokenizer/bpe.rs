@@ -155,7 +155,7 @@ fn read_merges(
 }
 
 /// Heap of the maps inside [`BPE`]: `String` to id, id to `String`, pair to rank and id.
-fn heap_bytes(vocab: &Vocab, merges: usize) -> usize {
+pub(super) fn heap_bytes(vocab: &Vocab, merges: usize) -> usize {
     // An allocator's header and rounding.
     let string = |text: &String| (text.len() + 8).next_multiple_of(16);
     let spellings: usize = vocab.keys().map(string).sum();

@@ -131,6 +131,37 @@ pub enum TokenizerError {
         /// Offset within the piece of text between special tokens.
         offset: usize,
     },
+    /// A `tokenizer.json` that cannot be read.
+    #[error("the tokenizer.json is not valid: {reason}")]
+    InvalidJson {
+        /// What is wrong, and where.
+        reason: String,
+    },
+    /// A `tokenizer.json` with a step that is not built in.
+    #[error("the {part} of the tokenizer.json is {found}, which is not supported")]
+    UnsupportedJson {
+        /// Which step.
+        part: &'static str,
+        /// What the file has there.
+        found: String,
+    },
+    /// A `tokenizer.json` of another model.
+    #[error(
+        "the tokenizer.json lists {tokens} tokens, but the model has rows for {rows}; \
+         take the one that belongs to the model"
+    )]
+    OtherVocabulary {
+        /// Tokens in the file.
+        tokens: usize,
+        /// Rows of the model's embeddings.
+        rows: usize,
+    },
+    /// A step of a `tokenizer.json` gave up on a text.
+    #[error("the tokenizer.json gives up on this text: {reason}; shorten it")]
+    StepFailed {
+        /// What the step says.
+        reason: String,
+    },
     /// The BPE library refused; the checks above should have come first.
     #[error("the BPE model refused: {reason}")]
     Bpe {
@@ -233,10 +264,10 @@ impl TokenizerError {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            Self::UnsupportedModel { .. } | Self::UnsupportedPre { .. } => {
-                "unsupported-architecture"
-            }
-            Self::TextTooComplex { .. } => "invalid-option",
+            Self::UnsupportedModel { .. }
+            | Self::UnsupportedPre { .. }
+            | Self::UnsupportedJson { .. } => "unsupported-architecture",
+            Self::TextTooComplex { .. } | Self::StepFailed { .. } => "invalid-option",
             _ => "invalid-gguf",
         }
     }

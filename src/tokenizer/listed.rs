@@ -85,7 +85,7 @@ fn write(text: &str, kind: Kind, spelling: Spelling, out: &mut Vec<u8>) {
 }
 
 /// The byte that a byte token such as `<0x0A>` stands for.
-fn byte_token(text: &str) -> Option<u8> {
+pub(super) fn byte_token(text: &str) -> Option<u8> {
     let digits = text.strip_prefix("<0x")?.strip_suffix('>')?;
     u8::from_str_radix(digits, 16).ok()
 }
@@ -106,7 +106,7 @@ pub(super) fn token_text(tokens: &dyn Strings, index: usize) -> Result<&str, Tok
     text_at(tokens, index, TOKENS)
 }
 
-fn end_ids(vocabulary: &Vocabulary, specials: &SpecialTokens) -> Vec<u32> {
+pub(super) fn end_ids(vocabulary: &Vocabulary, specials: &SpecialTokens) -> Vec<u32> {
     let mut ids: Vec<u32> = [vocabulary.eos, vocabulary.eot, vocabulary.eom]
         .into_iter()
         .flatten()
@@ -122,7 +122,7 @@ fn end_ids(vocabulary: &Vocabulary, specials: &SpecialTokens) -> Vec<u32> {
     ids
 }
 
-fn is_end(bytes: &[u8]) -> bool {
+pub(super) fn is_end(bytes: &[u8]) -> bool {
     END_TEXTS.iter().any(|text| text.as_bytes() == bytes)
 }
 

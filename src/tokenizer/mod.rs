@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! GGUF metadata ─► Vocabulary ─► Tokenizer ─► ids
+//! tokenizer.json ───────────────┘
 //! ids           ─► token_bytes ─► Detokenizer ─► text
 //! chat template ─► ChatTemplate ─► Segments ─► Tokenizer::encode_segments
 //! ```
@@ -15,6 +16,7 @@ mod chat_template;
 mod detokenizer;
 mod error;
 mod guard;
+mod hugging_face;
 mod json;
 mod listed;
 mod pre_tokenizer;

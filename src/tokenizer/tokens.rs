@@ -9,6 +9,7 @@ use std::ops::Range;
 use super::bpe::Bpe;
 use super::error::TokenizerError;
 use super::guard::Segment;
+use super::hugging_face::{self, HuggingFace};
 use super::listed::{Listed, Spelling};
 use super::sentence_piece::SentencePiece;
 use super::special::{Kind, SpecialTokens, TokenBytes};
@@ -18,6 +19,7 @@ use super::vocabulary::{Strings, Vocabulary};
 enum Model {
     Bpe(Box<Bpe>),
     SentencePiece(SentencePiece),
+    HuggingFace(Box<HuggingFace>),
 }
 
 /// Text to ids and back for one vocabulary.
@@ -28,8 +30,9 @@ pub struct Tokenizer {
     specials: SpecialTokens,
     bos: Option<u32>,
     eos: Option<u32>,
-    adds_bos: bool,
-    adds_eos: bool,
+    /// What goes before and after a prompt.
+    before: Vec<u32>,
+    after: Vec<u32>,
     end_ids: Vec<u32>,
 }
 
@@ -77,9 +80,48 @@ impl Tokenizer {
             specials: listed.specials,
             bos: vocabulary.bos,
             eos: vocabulary.eos,
-            adds_bos,
-            adds_eos,
+            before: vocabulary.bos.filter(|_| adds_bos).into_iter().collect(),
+            after: vocabulary.eos.filter(|_| adds_eos).into_iter().collect(),
             end_ids: listed.end_ids,
+        })
+    }
+
+    /// Builds the tokenizer that a `tokenizer.json` of Hugging Face's `tokenizers` describes, for
+    /// a model with `rows` embeddings.
+    ///
+    /// Of `named`, the ids count and whether to add tokens at a prompt's edges; where it does not
+    /// say, the file's own template does. As elsewhere, the text of a token that is marked
+    /// special becomes that token only where the caller allows it.
+    ///
+    /// # Errors
+    /// [`TokenizerError::InvalidJson`] where the file is damaged or contradicts itself,
+    /// [`TokenizerError::UnsupportedJson`] for a model other than BPE or a step that is not built
+    /// in, [`TokenizerError::OtherVocabulary`] where its tokens are not those of the model, and
+    /// the errors of [`Tokenizer::new`] about ids.
+    pub fn from_json(json: &[u8], rows: usize, named: &Vocabulary) -> Result<Self, TokenizerError> {
+        let read = hugging_face::read(json, rows, named)?;
+        let bos = named.bos.or_else(|| read.before.first().copied());
+        let eos = named.eos.or_else(|| read.after.last().copied());
+        let before = match adds(named.add_bos, false, bos, "bos")? {
+            true => bos.into_iter().collect(),
+            false if named.add_bos.is_some() => Vec::new(),
+            false => read.before,
+        };
+        let after = match adds(named.add_eos, false, eos, "eos")? {
+            true => eos.into_iter().collect(),
+            false if named.add_eos.is_some() => Vec::new(),
+            false => read.after,
+        };
+        Ok(Self {
+            model: Model::HuggingFace(Box::new(read.model)),
+            bytes: read.listed.bytes,
+            kinds: read.listed.kinds,
+            specials: read.listed.specials,
+            bos,
+            eos,
+            before,
+            after,
+            end_ids: read.listed.end_ids,
         })
     }
 
@@ -110,9 +152,9 @@ impl Tokenizer {
     /// # Errors
     /// As [`Tokenizer::encode`].
     pub fn encode_prompt(&self, text: &str) -> Result<Vec<u32>, TokenizerError> {
-        let mut ids: Vec<u32> = self.bos.filter(|_| self.adds_bos).into_iter().collect();
+        let mut ids = self.before.clone();
         ids.append(&mut self.encode(text, true)?);
-        ids.extend(self.eos.filter(|_| self.adds_eos));
+        ids.extend(&self.after);
         Ok(ids)
     }
 
@@ -151,6 +193,7 @@ impl Tokenizer {
         let adds_prefix = match &self.model {
             Model::Bpe(_) => false,
             Model::SentencePiece(model) => model.adds_prefix(),
+            Model::HuggingFace(model) => model.strips_space(),
         };
         let starts_with_control = ids.first().is_some_and(|id| self.is_control(*id));
         let text = match bytes.as_slice() {
@@ -188,6 +231,7 @@ impl Tokenizer {
         let model = match &self.model {
             Model::Bpe(bpe) => bpe.heap_bytes(),
             Model::SentencePiece(model) => model.heap_bytes(),
+            Model::HuggingFace(model) => model.heap_bytes(),
         };
         model
             + self.bytes.heap_bytes()
@@ -218,7 +262,7 @@ impl Tokenizer {
 
     /// Whether [`Tokenizer::encode_prompt`] starts with BOS.
     pub fn adds_bos(&self) -> bool {
-        self.adds_bos
+        self.bos.is_some() && self.before.first().copied() == self.bos
     }
 
     /// The texts of all control tokens.
@@ -244,6 +288,9 @@ impl Tokenizer {
         text: &str,
         allowed: &[Range<usize>],
     ) -> Result<Vec<u32>, TokenizerError> {
+        if let Model::HuggingFace(model) = &self.model {
+            return model.encode(text, allowed, &self.kinds);
+        }
         let mut ids = Vec::new();
         let (mut plain, mut at) = (0, 0);
         while at < text.len() {
@@ -274,6 +321,11 @@ impl Tokenizer {
             Model::Bpe(bpe) => bpe.encode(text, ids),
             Model::SentencePiece(model) => {
                 model.encode(text, &self.bytes, ids);
+                Ok(())
+            }
+            // It finds special tokens by itself.
+            Model::HuggingFace(model) => {
+                ids.append(&mut model.encode(text, &[], &self.kinds)?);
                 Ok(())
             }
         }

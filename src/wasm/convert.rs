@@ -7,6 +7,8 @@ use wasm_bindgen::JsValue;
 
 use crate::Error;
 #[cfg(feature = "engine")]
+use crate::model::ModelError;
+#[cfg(feature = "engine")]
 use crate::session::SessionError;
 #[cfg(feature = "engine")]
 use crate::tokenizer::Now;
@@ -58,14 +60,28 @@ pub(super) fn throw(error: &Error) -> JsValue {
     // Setting a property on a fresh object cannot fail.
     let _ = js_sys::Reflect::set(&thrown, &JsValue::from_str("code"), &code);
     #[cfg(feature = "engine")]
-    if let Error::Session(
-        SessionError::InvalidOption { name, .. } | SessionError::UnknownOption { name, .. },
-    ) = error
-    {
-        let name = JsValue::from_str(name);
-        let _ = js_sys::Reflect::set(&thrown, &JsValue::from_str("option"), &name);
-    }
+    describe(error, &thrown);
     thrown.into()
+}
+
+/// What the engine's failures say beside their code.
+#[cfg(feature = "engine")]
+fn describe(error: &Error, thrown: &js_sys::Error) {
+    if let Error::Session(SessionError::Model(ModelError::CompatArchitecture { .. })) = error {
+        // For the worker alone, which goes on with the other artifact.
+        let _ = js_sys::Reflect::set(thrown, &JsValue::from_str("compat"), &JsValue::TRUE);
+    }
+    let option = match error {
+        Error::Session(
+            SessionError::InvalidOption { name, .. } | SessionError::UnknownOption { name, .. },
+        ) => Some(name.as_str()),
+        Error::Session(SessionError::TokenizerOption(_)) => Some("tokenizer"),
+        _ => None,
+    };
+    if let Some(name) = option {
+        let name = JsValue::from_str(name);
+        let _ = js_sys::Reflect::set(thrown, &JsValue::from_str("option"), &name);
+    }
 }
 
 /// As [`throw`], for a session's failures.

@@ -10,7 +10,7 @@ use super::engine::Engine;
 use crate::Error;
 use crate::openai::{
     CallDelta, CompletionRequest, CompletionWriter, DialectError, EmbeddingsRequest, Endpoint,
-    Head, MAX_BODY_BYTES, Route, Usage, model_list,
+    Head, MAX_BODY_BYTES, Route, TokenScore, Usage, model_list,
 };
 use crate::session::{GenerateOptions, SessionError};
 
@@ -64,6 +64,7 @@ struct Piece {
     text: String,
     #[serde(default)]
     tool_calls: Vec<CallPiece>,
+    bytes: Option<Vec<u8>>,
     logprob: Option<f64>,
     #[serde(default)]
     top_logprobs: Vec<Alternative>,
@@ -81,6 +82,7 @@ struct CallPiece {
 #[derive(Deserialize)]
 struct Alternative {
     text: String,
+    bytes: Option<Vec<u8>>,
     logprob: f64,
 }
 
@@ -246,9 +248,21 @@ impl Exchange {
         let piece: Piece = read(token, "token")?;
         if let Some(completion) = &mut self.completion {
             let top = piece.top_logprobs.into_iter();
-            let top = top.map(|other| (other.text, other.logprob)).collect();
-            let scored = piece.logprob.map(|logprob| (logprob, top));
-            completion.writer.token(&piece.text, scored);
+            let top = top.map(|other| {
+                let score = TokenScore {
+                    logprob: other.logprob,
+                    bytes: other.bytes,
+                    top: Vec::new(),
+                };
+                (other.text, score)
+            });
+            let top = top.collect();
+            let score = piece.logprob.map(|logprob| TokenScore {
+                logprob,
+                bytes: piece.bytes,
+                top,
+            });
+            completion.writer.token(&piece.text, score);
             let parts = piece.tool_calls.into_iter().map(|part| CallDelta {
                 index: part.index,
                 id: part.id,

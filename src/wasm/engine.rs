@@ -7,9 +7,8 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 
 use super::convert::{now, throw, throw_session, to_js, to_json, to_options};
-use super::loader::Choices;
+use super::hardware::{self, Choices, Hardware, VARIANT};
 use crate::Error;
-use crate::backend::cpu::CpuBackend;
 use crate::measure::FinishReason;
 use crate::session::{
     EmbedJob, EmbedOptions, EmbedProgress, Embeddings, GenerateOptions, Generation, Input,
@@ -21,7 +20,7 @@ use crate::tokenizer::ChatMessage;
 /// A model, its KV cache and the jobs on it.
 #[wasm_bindgen]
 pub struct Engine {
-    session: Session<CpuBackend>,
+    session: Session<Hardware>,
     choices: Choices,
     generations: BTreeMap<u32, Generation>,
     scores: BTreeMap<u32, ScoreJob>,
@@ -36,10 +35,10 @@ struct Info<'a> {
     #[serde(flatten)]
     description: &'a ModelDescription,
     backend: &'static str,
-    backend_reason: &'static str,
+    backend_reason: &'a str,
     precision: &'static str,
     threads: u32,
-    adapter: Option<&'static str>,
+    adapter: Option<String>,
     wasm_variant: &'static str,
 }
 
@@ -71,7 +70,7 @@ enum ScoreStep {
 }
 
 impl Engine {
-    pub(super) fn new(session: Session<CpuBackend>, choices: Choices) -> Self {
+    pub(super) fn new(session: Session<Hardware>, choices: Choices) -> Self {
         Self {
             session,
             choices,
@@ -101,16 +100,12 @@ impl Engine {
     pub fn info(&self) -> Result<JsValue, JsValue> {
         to_js(&Info {
             description: self.session.description(),
-            backend: "cpu",
-            backend_reason: self.choices.backend_reason,
+            backend: hardware::backend(self.session.backend()),
+            backend_reason: &self.choices.backend_reason,
             precision: self.choices.precision,
             threads: 1,
-            adapter: None,
-            wasm_variant: if cfg!(target_feature = "simd128") {
-                "simd128"
-            } else {
-                "scalar"
-            },
+            adapter: hardware::adapter(self.session.backend()),
+            wasm_variant: VARIANT,
         })
     }
 
@@ -199,12 +194,14 @@ impl Engine {
         Ok(generation.prompt_ids().to_vec())
     }
 
-    /// One prefill chunk or one decode step.
+    /// One prefill chunk or the next token, before whose reading as many as `lookahead` may be
+    /// sampled, that one included.
     ///
     /// # Errors
     /// The backend's, or `internal` for a number that is not in use.
-    pub async fn step(&mut self, id: u32) -> Result<JsValue, JsValue> {
+    pub async fn step(&mut self, id: u32, lookahead: u32) -> Result<JsValue, JsValue> {
         let generation = self.generations.get_mut(&id).ok_or_else(|| no_job(id))?;
+        generation.set_lookahead(usize::try_from(lookahead).unwrap_or(usize::MAX));
         let progress = self
             .session
             .advance(generation)

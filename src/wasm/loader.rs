@@ -9,36 +9,34 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use super::PerformanceClock;
 use super::convert::{throw, throw_session, to_options};
 use super::engine::Engine;
+use super::hardware::{Choices, SessionLoader, Settings, choice};
 use crate::Error;
-use crate::backend::cpu::{CpuBackend, Precision};
-use crate::session::{self, LoadOptions};
+use crate::session::LoadOptions;
 
 /// Takes the bytes of a GGUF file, or of its shards in order.
 #[wasm_bindgen]
 pub struct Loader {
-    inner: session::Loader<CpuBackend>,
+    inner: SessionLoader,
     choices: Choices,
-}
-
-/// What the load decided, for `model.info`.
-pub(super) struct Choices {
-    pub(super) precision: &'static str,
-    pub(super) backend_reason: &'static str,
 }
 
 #[wasm_bindgen]
 impl Loader {
-    /// `{ contextLength?, precision?, backend?, fileBytes: (number | null)[] }`, one entry of
-    /// `fileBytes` a file.
+    /// `{ contextLength?, precision?, backend?, kvCache?, gpu?, fileBytes: (number | null)[] }`,
+    /// one entry of `fileBytes` a file; and the `tokenizer.json` to use rather than the model's
+    /// vocabulary.
     ///
     /// # Errors
-    /// `invalid-option`.
-    #[wasm_bindgen(constructor)]
-    pub fn new(options: JsValue) -> Result<Self, JsValue> {
+    /// `invalid-option`; `insecure-context` and `unsupported-environment` where `webgpu` is
+    /// asked for and there is none.
+    pub async fn open(options: JsValue, tokenizer: Option<Vec<u8>>) -> Result<Self, JsValue> {
         let options = to_options(options, "load options")?;
-        let (load, choices, precision) = read(&options).map_err(|error| throw(&error))?;
-        let backend = CpuBackend::new(precision);
-        let inner = session::Loader::new(backend, load, Rc::new(PerformanceClock));
+        let asked = Asked::read(&options).map_err(|error| throw(&error))?;
+        let (backend, choices) = asked.hardware.open().await.map_err(|error| throw(&error))?;
+        let mut inner = SessionLoader::assembling(backend, asked.load, Rc::new(PerformanceClock));
+        if let Some(json) = tokenizer {
+            inner = inner.with_tokenizer(json);
+        }
         Ok(Self { inner, choices })
     }
 
@@ -60,6 +58,13 @@ impl Loader {
         self.inner.end_file().map_err(throw_session)
     }
 
+    /// Whether the header of the first file is complete and accepted.
+    #[wasm_bindgen(getter, js_name = hasHeader)]
+    #[must_use]
+    pub fn has_header(&self) -> bool {
+        self.inner.has_header()
+    }
+
     /// Bytes taken so far.
     #[wasm_bindgen(getter, js_name = receivedBytes)]
     #[must_use]
@@ -72,67 +77,40 @@ impl Loader {
     ///
     /// # Errors
     /// `invalid-gguf` where tensors or shards are missing, `out-of-memory`.
-    pub fn finish(self) -> Result<Engine, JsValue> {
-        let session = self.inner.finish().map_err(throw_session)?;
+    pub async fn finish(self) -> Result<Engine, JsValue> {
+        let mut session = self.inner.finish().map_err(throw_session)?;
+        session.ready().await.map_err(throw_session)?;
         Ok(Engine::new(session, self.choices))
     }
 }
 
-fn read(options: &Map<String, Value>) -> Result<(LoadOptions, Choices, Precision), Error> {
-    let mut load = LoadOptions {
-        context_length: None,
-        file_bytes: vec![None],
-    };
-    let mut precision = (Precision::Fast, "fast");
-    let mut backend_reason = "asked for";
-    if !options.contains_key("backend") {
-        backend_reason = AUTO_REASON;
-    }
-    for (name, value) in options {
-        match name.as_str() {
-            "contextLength" => load.context_length = Some(context_length(value)?),
-            "precision" => precision = read_precision(value)?,
-            "backend" => match value.as_str() {
-                Some("cpu") => {}
-                Some("auto") => backend_reason = AUTO_REASON,
-                _ => return Err(choice("backend", value, "\"auto\" and \"cpu\"")),
+/// What the caller asks for.
+struct Asked {
+    load: LoadOptions,
+    hardware: Settings,
+}
+
+impl Asked {
+    fn read(options: &Map<String, Value>) -> Result<Self, Error> {
+        let mut asked = Self {
+            load: LoadOptions {
+                context_length: None,
+                file_bytes: vec![None],
             },
-            "fileBytes" => load.file_bytes = file_bytes(value)?,
-            _ => {
-                let known = "contextLength, precision, backend, fileBytes";
-                return Err(choice("load", &Value::String(name.clone()), known));
+            hardware: Settings::default(),
+        };
+        for (name, value) in options {
+            match name.as_str() {
+                "contextLength" => asked.load.context_length = Some(context_length(value)?),
+                "fileBytes" => asked.load.file_bytes = file_bytes(value)?,
+                name if asked.hardware.set(name, value)? => {}
+                _ => {
+                    let known = "contextLength, precision, backend, kvCache, gpu, fileBytes";
+                    return Err(choice("load", &Value::String(name.clone()), known));
+                }
             }
         }
-    }
-    Ok((
-        load,
-        Choices {
-            precision: precision.1,
-            backend_reason,
-        },
-        precision.0,
-    ))
-}
-
-/// Why `auto` takes the CPU.
-const AUTO_REASON: &str = "the CPU is the only backend of this build";
-
-fn choice(name: &'static str, value: &Value, known: &'static str) -> Error {
-    let value = value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned);
-    Error::Choice { name, value, known }
-}
-
-fn read_precision(value: &Value) -> Result<(Precision, &'static str), Error> {
-    match value.as_str() {
-        Some("auto" | "fast") => Ok((Precision::Fast, "fast")),
-        Some("exact") => Ok((Precision::Exact, "exact")),
-        _ => Err(choice(
-            "precision",
-            value,
-            "\"auto\", \"fast\" and \"exact\"",
-        )),
+        Ok(asked)
     }
 }
 

@@ -13,6 +13,8 @@ mod dialect;
 #[cfg(feature = "engine")]
 mod engine;
 #[cfg(feature = "engine")]
+mod hardware;
+#[cfg(feature = "engine")]
 mod loader;
 #[cfg(feature = "streaming")]
 pub mod streaming;

@@ -38,9 +38,19 @@ fn logprobs_are_those_that_scoring_finds() {
         assert!((top[0].logprob - scores.top1_logprob[at]).abs() < 1e-4);
         assert!(top.is_sorted_by(|a, b| a.logprob >= b.logprob), "{top:?}");
         assert_eq!(top[0].text, session.tokenizer().decode(&[top[0].id]));
+        let bytes = |id: u32| {
+            let tokenizer = session.tokenizer();
+            let bytes = tokenizer
+                .token_bytes(id)
+                .filter(|_| !tokenizer.is_control(id));
+            bytes.map(<[u8]>::to_vec)
+        };
+        assert_eq!(token.bytes, bytes(token.id));
+        assert_eq!(top[0].bytes, bytes(top[0].id));
     }
     let silent = answer(&mut session, json!({ "maxTokens": 2, "logprobs": false })).0;
     assert_eq!((silent[0].logprob, &silent[0].top_logprobs), (None, &None));
+    assert_eq!(silent[0].bytes, None);
     let own = answer(&mut session, json!({ "maxTokens": 2, "logprobs": true })).0;
     assert_eq!(own[0].top_logprobs.as_ref().map(Vec::len), Some(0));
     assert!(own[0].logprob.is_some_and(|logprob| logprob < 0.0));

@@ -14,6 +14,14 @@ const HERMES: &str = "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in m
     <|im_start|>{{ m.role }}\n{{ m.content or '' }}{% for c in m.tool_calls or [] %}<tool_call>\
     {{ c.function | tojson }}</tool_call>{% endfor %}<|im_end|>\n{% endfor %}";
 const LLAMA: &str = "<|start_header_id|>{{ tools }}";
+const NAMED: &str = "[TOOL_CALLS]{{ tools }}[ARGS]";
+const FUNCTION_GEMMA: &str = "{{ tools }}<start_function_call>call:";
+const GEMMA_CONTROLS: &[&str] = &[
+    "<start_function_call>",
+    "<end_function_call>",
+    "<start_function_response>",
+    "<escape>",
+];
 const MISTRAL: &str = "[TOOL_CALLS]{{ tools }}";
 
 fn session_with(template: &str, controls: &[&str]) -> Session<CpuBackend> {
@@ -51,13 +59,26 @@ fn call(session: &mut Session<CpuBackend>, choice: &Value, seed: u64) -> (String
         (text(&tokens).as_str(), reason),
         ("", FinishReason::ToolCalls)
     );
-    let calls: Vec<_> = tokens.iter().flat_map(|token| &token.tool_calls).collect();
-    let [call] = calls[..] else {
-        panic!("{calls:?}");
-    };
-    assert_eq!((call.index, call.id.len()), (0, 9));
-    let arguments = serde_json::from_str(&call.arguments_delta).expect("JSON");
-    (call.name.clone().expect("the first part has it"), arguments)
+    let parts: Vec<_> = tokens.iter().flat_map(|token| &token.tool_calls).collect();
+    let first = parts.first().expect("a call");
+    assert!(
+        parts
+            .iter()
+            .all(|part| (part.index, &part.id) == (0, &first.id))
+    );
+    assert!(
+        parts[1..].iter().all(|part| part.name.is_none()),
+        "{parts:?}"
+    );
+    assert_eq!(first.id.len(), 9);
+    // One byte a token: arguments come in as many pieces as they have bytes, nearly.
+    let name = first.name.clone().expect("the first part has it");
+    assert!(name != "weather" || parts.len() > 15, "{parts:?}");
+    let arguments: String = parts
+        .iter()
+        .map(|part| part.arguments_delta.as_str())
+        .collect();
+    (name, serde_json::from_str(&arguments).expect("JSON"))
 }
 
 #[test]
@@ -67,7 +88,11 @@ fn a_required_call_is_valid_in_every_format() {
         (LLAMA, &[], ToolFormat::Llama),
         (MISTRAL, &["[TOOL_CALLS]"], ToolFormat::Mistral),
         (MISTRAL, &[], ToolFormat::Mistral),
+        (NAMED, &["[TOOL_CALLS]", "[ARGS]"], ToolFormat::MistralNamed),
+        (NAMED, &[], ToolFormat::MistralNamed),
         ("{{ messages }}", &[], ToolFormat::Fenced),
+        (FUNCTION_GEMMA, &[], ToolFormat::FunctionGemma),
+        (FUNCTION_GEMMA, GEMMA_CONTROLS, ToolFormat::FunctionGemma),
     ] {
         let mut session = session_with(template, controls);
         assert_eq!(session.tool_format(), format);
@@ -101,6 +126,37 @@ fn a_required_call_that_is_cut_is_text_and_no_call() {
     assert_eq!(reason, FinishReason::Length);
     assert_eq!(&text(&tokens)[..20], "<tool_call>\n{\"name\":");
     assert!(tokens.iter().all(|token| token.tool_calls.is_empty()));
+}
+
+#[test]
+fn a_call_that_is_cut_in_its_arguments_is_there_as_text_too() {
+    let mut session = session_with(HERMES, &[]);
+    let mut options = hot(&named("weather"), 3);
+    options["maxTokens"] = json!(55);
+    let (tokens, reason) = answer(&mut session, options);
+    assert_eq!(reason, FinishReason::Length);
+    let text = text(&tokens);
+    let parts = tokens.iter().flat_map(|token| &token.tool_calls);
+    let arguments: String = parts.map(|part| part.arguments_delta.as_str()).collect();
+    let (head, tail) = text.split_at("<tool_call>\n{\"name\": \"weather\", \"arguments\": ".len());
+    assert!(head.ends_with("\"arguments\": "), "{text}");
+    let blank = |c: char| matches!(c, ' ' | '\n' | '\r' | '\t');
+    assert!(arguments.starts_with('{') && !arguments.ends_with('}'));
+    assert_eq!(tail.replace(blank, ""), arguments.replace(blank, ""));
+}
+
+#[test]
+fn the_response_that_functiongemma_would_invent_ends_the_answer() {
+    let mut session = session_with(FUNCTION_GEMMA, GEMMA_CONTROLS);
+    let response = session
+        .tokenizer()
+        .encode(GEMMA_CONTROLS[2], true)
+        .expect("it is known")[0];
+    let mut options = json!({ "tools": tools(), "maxTokens": 5, "logitBias": {} });
+    options["logitBias"][response.to_string()] = json!(100);
+    assert_eq!(answer(&mut session, options.clone()).0.len(), 1);
+    options["tools"] = json!([]);
+    assert_eq!(answer(&mut session, options).0.len(), 5);
 }
 
 #[test]
@@ -195,4 +251,13 @@ fn control_tokens_in_calls_and_tools_stay_text() {
     let ids = ids.expect("it renders");
     assert_eq!(ids.iter().filter(|id| **id == tiny_llama::EOS).count(), 2);
     assert_eq!(session.tokenizer().decode(&ids).matches(control).count(), 5);
+}
+
+#[test]
+fn template_options_are_variables_of_the_template() {
+    let session = session_with("{{ messages[0].content }}{{ mood }}", &[]);
+    let messages = json!([{ "role": "user", "content": "u" }]);
+    let options = json!({ "templateOptions": { "mood": "calm" } });
+    assert_eq!(prompt(&session, messages.clone(), options), "ucalm");
+    assert_eq!(prompt(&session, messages, json!({})), "u");
 }

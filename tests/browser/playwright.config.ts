@@ -13,6 +13,9 @@ const LAUNCH_ARGS = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
+  // A GPU in software: the machine needs none.
+  '--enable-unsafe-webgpu',
+  '--use-webgpu-adapter=swiftshader',
 ];
 
 export default defineConfig({

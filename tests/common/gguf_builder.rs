@@ -65,6 +65,13 @@ impl GgufBuilder {
         self
     }
 
+    /// Takes back the keys that start with `prefix`.
+    pub(crate) fn without(mut self, prefix: &str) -> Self {
+        let is_other = |key: &[u8]| !key.starts_with(prefix.as_bytes());
+        self.entries.retain(|(key, _)| is_other(key));
+        self
+    }
+
     pub(crate) fn u16(self, key: &str, value: u16) -> Self {
         self.raw(key, 2, &value.to_le_bytes())
     }

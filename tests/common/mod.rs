@@ -1,6 +1,9 @@
 //! What several test binaries share.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+#[cfg(feature = "compat")]
+pub(crate) mod compat;
+pub(crate) mod fixtures;
 pub(crate) mod gguf_builder;
 pub(crate) mod gguf_files;
 pub(crate) mod model;

@@ -20,6 +20,12 @@ use tokenbrook::tokenizer::Now;
 /// Wall time.
 pub(crate) struct SystemClock(Instant);
 
+impl From<Instant> for SystemClock {
+    fn from(start: Instant) -> Self {
+        Self(start)
+    }
+}
+
 impl Clock for SystemClock {
     fn now_ms(&self) -> f64 {
         self.0.elapsed().as_secs_f64() * 1000.0

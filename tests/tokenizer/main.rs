@@ -1,6 +1,8 @@
 //! Byte-level vocabularies: ids against Hugging Face's, special tokens, and bad files.
 
 mod hugging_face;
+mod json;
+mod json_rejections;
 mod rejections;
 mod special_tokens;
 #[path = "../common/stopwatch.rs"]

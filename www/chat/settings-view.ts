@@ -51,12 +51,15 @@ export class SettingsView {
       this.#complain(input, null);
     }
     this.#prompt().value = this.values.systemPrompt;
+    this.#backend().value = this.values.backend;
     this.#precision().value = this.values.precision;
   }
 
   #take(target: EventTarget | null, complain: boolean): void {
     if (target === this.#prompt()) {
       this.values.systemPrompt = this.#prompt().value;
+    } else if (target === this.#backend()) {
+      this.values.backend = this.#backend().value as Settings['backend'];
     } else if (target === this.#precision()) {
       this.values.precision = this.#precision().value as Settings['precision'];
     } else if (target instanceof HTMLInputElement) {
@@ -103,6 +106,10 @@ export class SettingsView {
 
   #prompt(): HTMLTextAreaElement {
     return find(this.#form, 'textarea[name="systemPrompt"]', HTMLTextAreaElement);
+  }
+
+  #backend(): HTMLSelectElement {
+    return find(this.#form, 'select[name="backend"]', HTMLSelectElement);
   }
 
   #precision(): HTMLSelectElement {

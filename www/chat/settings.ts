@@ -11,6 +11,7 @@ export interface Settings {
   maxTokens: number | null;
   /** null: a new one for each answer. */
   seed: number | null;
+  backend: 'auto' | 'webgpu' | 'cpu';
   precision: 'auto' | 'exact' | 'fast';
   /** Tokens; null: the package's default. */
   contextLength: number | null;
@@ -48,10 +49,12 @@ export const DEFAULTS: Readonly<Settings> = {
   minP: 0,
   maxTokens: 512,
   seed: null,
+  backend: 'auto',
   precision: 'auto',
   contextLength: null,
 };
 
+const BACKENDS: readonly string[] = ['auto', 'webgpu', 'cpu'];
 const PRECISIONS: readonly string[] = ['auto', 'exact', 'fast'];
 const STORAGE_KEY = 'tokenbrook.chat.settings';
 
@@ -94,8 +97,11 @@ export function settingsFromJson(json: string | null): Settings {
     if (isAllowed(field, value)) settings[field] = value;
     else if (value === null) assignBlank(settings, field);
   }
-  const { systemPrompt, precision } = values;
+  const { systemPrompt, backend, precision } = values;
   if (typeof systemPrompt === 'string') settings.systemPrompt = systemPrompt;
+  if (typeof backend === 'string' && BACKENDS.includes(backend)) {
+    settings.backend = backend as Settings['backend'];
+  }
   if (typeof precision === 'string' && PRECISIONS.includes(precision)) {
     settings.precision = precision as Settings['precision'];
   }
@@ -142,6 +148,7 @@ export function generateOptions(settings: Settings): GenerateOptions {
 /** The settings that loading takes. */
 export function loadOptions(settings: Settings): LoadOptions {
   return {
+    backend: settings.backend,
     precision: settings.precision,
     ...(settings.contextLength === null ? {} : { contextLength: settings.contextLength }),
   };

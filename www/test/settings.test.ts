@@ -21,6 +21,8 @@ test('keeps stored values that are within their limits and no others', () => {
     systemPrompt: 'Be kind.',
   });
   assert.equal(settingsFromJson('{"precision":"double"}').precision, 'auto');
+  assert.equal(settingsFromJson('{"backend":"tpu"}').backend, 'auto');
+  assert.equal(settingsFromJson('{"backend":"webgpu"}').backend, 'webgpu');
   assert.equal(settingsFromJson('{"temperature":null}').temperature, DEFAULTS.temperature);
 });
 
@@ -52,8 +54,8 @@ test('passes on only what was set', () => {
     temperature: 0.8, topK: 40, topP: 0.95, minP: 0,
   });
   assert.equal(generateOptions({ ...DEFAULTS, seed: 0 }).seed, 0);
-  assert.deepEqual(loadOptions(DEFAULTS), { precision: 'auto' });
+  assert.deepEqual(loadOptions(DEFAULTS), { backend: 'auto', precision: 'auto' });
   assert.deepEqual(loadOptions({ ...DEFAULTS, contextLength: 512 }), {
-    precision: 'auto', contextLength: 512,
+    backend: 'auto', precision: 'auto', contextLength: 512,
   });
 });

@@ -52,7 +52,7 @@ impl Common {
     /// Sets up, builds and becomes the script with this task.
     fn run(self, task: Value) -> Result<()> {
         let ready = setup::all()?;
-        build::package(&ready.wasm, build::Kind::Fast, &[build::Module::Engine])?;
+        build::package(&ready.wasm, build::Kind::Fast, &[build::Module::Engine, build::Module::Compat])?;
         let model = self.model.unwrap_or(ModelSource::File(ready.model));
         let config = json!({
             "chromium": ready.chromium,
@@ -84,6 +84,14 @@ pub(crate) fn chat(mut parser: Parser) -> Result<()> {
             }
             "stop" => {
                 stop.push(Value::from(args::text(&mut parser)?));
+                continue;
+            }
+            "schema" => {
+                let path = args::text(&mut parser)?;
+                let schema: Value = serde_json::from_str(&read_file(Path::new(&path))?)
+                    .with_context(|| format!("`{path}` is not JSON"))?;
+                let format = json!({ "type": "json_schema", "schema": schema });
+                options.insert("responseFormat".into(), format);
                 continue;
             }
             "ignore-eos" => Value::Bool(true),

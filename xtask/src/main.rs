@@ -33,6 +33,7 @@ Usage: cargo xtask COMMAND [OPTIONS]
        --max-tokens N --temperature X --top-k N --top-p X --min-p X --seed N
        --repetition-penalty X --frequency-penalty X --presence-penalty X --logprobs N
        --stop TEXT        may be repeated
+       --schema FILE      a JSON schema that the answer is held to
        --ignore-eos       keep going past end tokens
   score                 teacher-forced log-probabilities
        --text-file FILE   text to score

@@ -71,6 +71,15 @@ impl Wasm {
             .join(profile)
             .join("tokenbrook.wasm")
     }
+
+    /// The module of the compat build, which has a place of its own: cargo gives modules of all
+    /// features one name.
+    pub(crate) fn compat_artifact(profile: &str) -> PathBuf {
+        target_dir()
+            .join("compat")
+            .join(profile)
+            .join("tokenbrook.wasm")
+    }
 }
 
 fn target_dir() -> PathBuf {

@@ -320,7 +320,7 @@ const CANDLE: BackendError = BackendError::Usage {
 };
 
 /// The name that candle gives to a type, if it reads it.
-fn candle_type(ggml_type: GgmlType) -> Option<GgmlDType> {
+pub(crate) fn candle_type(ggml_type: GgmlType) -> Option<GgmlDType> {
     let candle_type = match ggml_type {
         GgmlType::F32 => GgmlDType::F32,
         GgmlType::F16 => GgmlDType::F16,

@@ -17,11 +17,13 @@ use super::ops::{
 };
 use super::{
     Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Recording,
-    RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, VectorId, sample,
+    RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, VectorId,
 };
 use crate::gguf::GgmlType;
 use attention::CacheLayout;
 use matrix::Matrix;
+#[cfg(feature = "compat")]
+pub(crate) use matrix::candle_type;
 use rope::RopeTable;
 
 /// How products of weights and activations are computed.
@@ -429,8 +431,7 @@ impl Backend for CpuBackend {
         logits: Slot,
         params: &SampleParams<'_>,
     ) -> Result<TokenSlot, BackendError> {
-        let sampled = sample(self.ledger.last_logits(logits)?, params)?;
-        Ok(self.ledger.keep_token(sampled))
+        self.ledger.sample(logits, params)
     }
 
     async fn submit(&mut self) -> Result<(), BackendError> {

@@ -170,6 +170,22 @@ test.describe('npm openai', () => {
     expect(choice).toMatchObject({ finish_reason: 'stop', message: { content: text } });
   });
 
+  test('log-probabilities have the bytes of their tokens', async () => {
+    const entries = await page.evaluate(async (messages) => {
+      const body = { model: 'any', messages, temperature: 0, max_tokens: 24 };
+      const asked = { ...body, logprobs: true, top_logprobs: 2 };
+      const reply = await openai.chat.completions.create(asked);
+      return reply.choices[0]?.logprobs?.content ?? [];
+    }, MESSAGES);
+    expect(entries.length).toBe(24);
+    const bytes = entries.flatMap((entry) => entry.bytes ?? []);
+    expect(new TextDecoder().decode(Uint8Array.from(bytes))).toBe(alone.text);
+    for (const { bytes, top_logprobs } of entries) {
+      expect(top_logprobs.length).toBe(2);
+      expect(top_logprobs[0]?.bytes).toEqual(bytes);
+    }
+  });
+
   test('completes text, streamed and whole', async () => {
     const { whole, streamed, raw } = await page.evaluate(async () => {
       const body = { model: 'any', prompt: 'then', temperature: 0, max_tokens: 16 };

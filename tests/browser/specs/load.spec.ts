@@ -1,4 +1,4 @@
-import { CSP, expect, openPage, test } from '../support/app.js';
+import { CSP, expect, loadFailure, openPage, test } from '../support/app.js';
 import { tinyModel } from '../support/tiny-model.js';
 
 /** Greedy ids of the tiny model from each way to load it: all have to be the same. */
@@ -184,5 +184,47 @@ test('two models live side by side, each in its worker', async ({ browser, serve
   }, GREEDY);
   expect(same).toBe(true);
   expect(page.workers()).toHaveLength(workers);
+  await page.close();
+});
+
+test('a tokenizer.json from an address or a Blob replaces the vocabulary of the file', async ({
+  browser,
+  server,
+}) => {
+  const page = await openPage(browser, server);
+  const ids = await page.evaluate(async () => {
+    const address = '/tiny-tokenizer.json';
+    const blob = await (await fetch(address)).blob();
+    const all: Record<string, number[]> = {};
+    for (const [name, tokenizer] of Object.entries({ none: undefined, address, blob })) {
+      const loaded = await tokenbrook.load('/tiny.gguf', { tokenizer });
+      all[name] = [...(await loaded.tokenize('a the b<|im_end|>', { special: true }))];
+      all[`${name}, back`] = [...(await loaded.detokenize(all[name]))].map((c) => c.charCodeAt(0));
+      await loaded.dispose();
+    }
+    return all;
+  });
+  const { none = [], address = [] } = ids;
+  expect(address).toEqual([none.at(-2), ...none.slice(1, -2), none[0], none.at(-1)]);
+  expect(address).not.toEqual(none);
+  expect(ids['blob']).toEqual(address);
+  expect(ids['address, back']).toEqual(ids['none, back']);
+  await page.close();
+});
+
+test('a tokenizer.json that is not there, or not that of the model, is refused', async ({
+  browser,
+  server,
+}) => {
+  const page = await openPage(browser, server);
+  const refused = (tokenizer: unknown) => loadFailure(page, '/tiny.gguf', { tokenizer });
+  const missing = await refused('/none.json');
+  expect(missing).toMatchObject({ code: 'download-failed', status: 404 });
+  expect(missing.message).toContain('no tokenizer at');
+  const other = await refused('/page.html');
+  expect(other.code).toBe('invalid-option');
+  expect(other.message).toContain('"tokenizer"');
+  expect((await refused(7)).code).toBe('invalid-option');
+  expect((await refused('ftp://x/y')).message).toContain('`tokenizer`');
   await page.close();
 });

@@ -46,14 +46,15 @@ test('a required call comes apart from the text, and ends the answer', async () 
   }, TOOL);
   expect(reason).toBe('tool-calls');
   expect(tokens.map(({ text }) => text).join('')).toBe('');
-  expect(tokens.flatMap(({ toolCalls = [] }) => toolCalls)).toEqual([
-    {
-      index: 0,
-      id: expect.stringMatching(/^\w{9}$/),
-      name: 'weather',
-      argumentsDelta: expect.stringMatching(CITY),
-    },
-  ]);
+  const [first, ...rest] = tokens.flatMap(({ toolCalls = [] }) => toolCalls);
+  const id = expect.stringMatching(/^\w{9}$/);
+  expect(first).toEqual({ index: 0, id, name: 'weather', argumentsDelta: '{' });
+  // The arguments come as they are made, a byte a token.
+  expect(rest.length).toBeGreaterThan(5);
+  for (const part of rest) {
+    expect(part).toEqual({ index: 0, id: first?.id, argumentsDelta: expect.any(String) });
+  }
+  expect(`{${rest.map(({ argumentsDelta }) => argumentsDelta).join('')}`).toMatch(CITY);
 });
 
 test('npm openai gets a call, streamed and whole, and sends its result', async () => {
@@ -94,6 +95,40 @@ test('npm openai gets a call, streamed and whole, and sends its result', async (
   expect(streamed?.message.tool_calls).toMatchObject([call]);
   expect(last.usage?.completion_tokens).toBeGreaterThan(0);
   expect(last.choices[0]?.message.tool_calls).toBeUndefined();
+});
+
+test('npm openai gets the arguments in pieces, and the text of a call that is cut', async () => {
+  const { pieces, accumulated, cut } = await page.evaluate(async (tool) => {
+    const openai = new clients.OpenAI({
+      baseURL: 'http://local/v1',
+      apiKey: 'none',
+      fetch: model.fetch,
+      dangerouslyAllowBrowser: true,
+    });
+    const body = {
+      model: 'any',
+      messages: [{ role: 'user' as const, content: 'weather?' }],
+      tools: [tool],
+      tool_choice: 'required' as const,
+      seed: 3,
+    };
+    const stream = openai.chat.completions.stream(body);
+    const pieces: string[] = [];
+    stream.on('tool_calls.function.arguments.delta', (delta) => {
+      pieces.push(delta.arguments_delta);
+    });
+    const accumulated: string[] = [];
+    stream.on('tool_calls.function.arguments.done', (call) => accumulated.push(call.arguments));
+    await stream.done();
+    const cut = await openai.chat.completions.create({ ...body, max_tokens: 52 });
+    return { pieces, accumulated, cut: cut.choices[0] };
+  }, TOOL);
+  expect(pieces.length).toBeGreaterThan(5);
+  expect(accumulated).toEqual([pieces.join('')]);
+  expect(accumulated[0]).toMatch(CITY);
+  expect(cut?.finish_reason).toBe('length');
+  expect(cut?.message.tool_calls).toBeUndefined();
+  expect(cut?.message.content).toMatch(/^<tool_call>\n\{"name": "weather", "arguments": \{/);
 });
 
 test("Vercel's ai runs the tool that the model calls", async () => {

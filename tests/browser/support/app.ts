@@ -6,9 +6,9 @@ import { join } from 'node:path';
 
 import type { ChatMessage, GenerateOptions, LoadOptions, Model } from '../../../js/index.js';
 import type { Stats, Token } from '../../../js/index.js';
-import { MODEL, PACKAGE, ROOT } from './package.js';
+import { GEMMA, MODEL, PACKAGE, ROOT } from './package.js';
 import { FaultServer } from './server.js';
-import { tinyModel, tinyShards } from './tiny-model.js';
+import { tinyModel, tinyShards, tinyTokenizer } from './tiny-model.js';
 
 declare global {
   // What the page's script sets up; functions that run in the page use these.
@@ -44,7 +44,10 @@ export const test = base.extend<object, { server: FaultServer }>({
         '/pkg/': PACKAGE,
         '/workers/': join(ROOT, 'tests/browser/workers'),
         '/model.gguf': MODEL,
+        '/gemma.gguf': GEMMA,
+        '/fixtures/': join(ROOT, 'tests/data/architectures'),
         '/tiny.gguf': tinyModel(),
+        '/tiny-tokenizer.json': tinyTokenizer(),
         '/tiny-00001-of-00002.gguf': first,
         '/tiny-00002-of-00002.gguf': second,
       });
@@ -97,8 +100,11 @@ export function loadFailure(
   );
 }
 
+/** Options that can be sent to the page. */
+type PlainOptions = Omit<LoadOptions, 'tokenizer'>;
+
 /** Loads the default model as `model` of the page. */
-export async function loadDefault(page: Page, options: LoadOptions = {}): Promise<void> {
+export async function loadDefault(page: Page, options: PlainOptions = {}): Promise<void> {
   await page.evaluate(async (options) => {
     globalThis.model = await tokenbrook.load('/model.gguf', options);
   }, options);

@@ -16,6 +16,11 @@ export const MODEL =
   process.env['TOKENBROOK_MODEL'] ??
   join(process.env['HOME'] ?? '', '.cache/tokenbrook/models/SmolLM2-135M-Instruct.Q4_1.gguf');
 
+/** Gemma 3 270M's file: TOKENBROOK_GEMMA, else where `cargo xtask setup` keeps it. */
+export const GEMMA =
+  process.env['TOKENBROOK_GEMMA'] ??
+  join(process.env['HOME'] ?? '', '.cache/tokenbrook/models/gemma-3-270m.Q4_K_M.gguf');
+
 /** Packs `pkg/` and unpacks it, unless the caller of the tests has done so. */
 export default function packPackage(): void {
   if (process.env['TOKENBROOK_PACKAGE'] !== undefined) return;

@@ -21,11 +21,21 @@ export interface Case {
   llama_cpp_int8?: { top1_agreement: number; mean_abs_dlogprob: number };
 }
 
-const FILE = join(ROOT, 'tests/data/reference/smollm2-135m-q4_1.json');
-const { cases } = JSON.parse(readFileSync(FILE, 'utf8')) as { cases: Case[] };
+const read = (name: string): Case[] => {
+  const text = readFileSync(join(ROOT, 'tests/data/reference', name), 'utf8');
+  return (JSON.parse(text) as { cases: Case[] }).cases;
+};
 
-export const GREEDY_CASES = cases.filter((c) => c.greedy_ids !== undefined);
-export const FORCED_CASES = cases.filter((c) => c.forced !== undefined);
+const isGreedy = (c: Case): boolean => c.greedy_ids !== undefined;
+const isForced = (c: Case): boolean => c.forced !== undefined;
+
+const cases = read('smollm2-135m-q4_1.json');
+const gemma = read('gemma-3-270m-q4_k_m.json');
+
+export const GREEDY_CASES = cases.filter(isGreedy);
+export const FORCED_CASES = cases.filter(isForced);
+export const GEMMA_GREEDY_CASES = gemma.filter(isGreedy);
+export const GEMMA_FORCED_CASES = gemma.filter(isForced);
 
 export function caseNamed(name: string): Case {
   const found = cases.find((c) => c.name === name);

@@ -103,6 +103,24 @@ export function tinyModel(options: TinyOptions = {}): Uint8Array {
   return writeGguf(values, list);
 }
 
+/** A `tokenizer.json` for it, in which "a" and "b" have changed places. */
+export function tinyTokenizer(): Uint8Array {
+  const swapped: Record<string, string> = { a: 'b', b: 'a' };
+  const tokens = [...CONTROL, ...byteCharacters(), 'th'].map((text) => swapped[text] ?? text);
+  const level = { type: 'ByteLevel', add_prefix_space: false, use_regex: true };
+  const file = {
+    added_tokens: CONTROL.map((content, id) => ({ id, content, special: true })),
+    pre_tokenizer: level,
+    decoder: level,
+    model: {
+      type: 'BPE',
+      vocab: Object.fromEntries(tokens.map((text, id) => [text, id])),
+      merges: [['t', 'h']],
+    },
+  };
+  return new Uint8Array(Buffer.from(JSON.stringify(file)));
+}
+
 /** The same model as two files, split as `llama-gguf-split` does it. */
 export function tinyShards(): [Uint8Array, Uint8Array] {
   const { values, list } = parts({});

@@ -356,5 +356,6 @@ def make(name):
     print(name, os.path.getsize(path), "bytes", flush=True)
 
 
-for name in sys.argv[1:] or MODELS:
-    make(name)
+if __name__ == "__main__":
+    for name in sys.argv[1:] or MODELS:
+        make(name)

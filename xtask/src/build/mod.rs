@@ -1,8 +1,10 @@
-//! `build`: the two wasm modules, the npm package in `pkg/` and the pages in `dist/`.
+//! `build`: the wasm modules, the npm package in `pkg/` and the pages in `dist/`.
 
 pub(crate) mod package;
 mod pages;
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -25,17 +27,20 @@ pub(crate) enum Kind {
 pub(crate) enum Module {
     /// The models.
     Engine,
+    /// The models of candle-transformers, in place of the forward pass.
+    Compat,
     /// Server-sent events, the mock server, the stopwatch and the client.
     Streaming,
 }
 
 impl Module {
-    pub(crate) const ALL: [Self; 2] = [Self::Engine, Self::Streaming];
+    pub(crate) const ALL: [Self; 3] = [Self::Engine, Self::Compat, Self::Streaming];
 
     /// What wasm-bindgen names its output after: `NAME.js` and `NAME_bg.wasm`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Engine => "engine",
+            Self::Compat => "compat",
             Self::Streaming => "streaming",
         }
     }
@@ -48,8 +53,8 @@ impl Module {
     /// The cargo profile, which is also the name of its output folder.
     pub(crate) fn profile(self, kind: Kind) -> &'static str {
         match (self, kind) {
-            (Self::Engine, Kind::Fast) => "release",
-            (Self::Engine, Kind::Release) => "dist",
+            (Self::Engine | Self::Compat, Kind::Fast) => "release",
+            (Self::Engine | Self::Compat, Kind::Release) => "dist",
             (Self::Streaming, Kind::Fast) => "streaming",
             (Self::Streaming, Kind::Release) => "streaming-dist",
         }
@@ -58,8 +63,17 @@ impl Module {
     /// What cargo and clippy need to build this one.
     pub(crate) fn features(self) -> &'static [&'static str] {
         match self {
-            Self::Engine => &[],
+            Self::Engine => &["--features", "compat-dependencies"],
+            Self::Compat => &["--features", "compat"],
             Self::Streaming => &crate::wasm::STREAMING,
+        }
+    }
+
+    /// What a build leaves.
+    pub(crate) fn artifact(self, kind: Kind) -> PathBuf {
+        match self {
+            Self::Compat => Wasm::compat_artifact(self.profile(kind)),
+            Self::Engine | Self::Streaming => Wasm::artifact(self.profile(kind)),
         }
     }
 }
@@ -86,7 +100,9 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<()> {
 
 /// Makes `pkg/`, with these modules made anew and the others as they are.
 pub(crate) fn package(wasm: &Wasm, kind: Kind, modules: &[Module]) -> Result<()> {
-    compile(wasm, kind, modules)?;
+    for module in modules {
+        compile(wasm, kind, *module)?;
+    }
     package::make(kind, modules)
 }
 
@@ -96,15 +112,26 @@ pub(crate) fn fast(wasm: &Wasm) -> Result<()> {
     pages::build()
 }
 
-fn compile(wasm: &Wasm, kind: Kind, modules: &[Module]) -> Result<()> {
-    for module in modules {
-        let mut cargo = wasm.cargo();
-        cargo.args(["build", "--lib", "--package", "tokenbrook"]);
-        cargo.args(module.features());
-        cargo.args(["--target", crate::wasm::TARGET]);
-        process::run(cargo.args(["--profile", module.profile(kind)]))?;
+fn compile(wasm: &Wasm, kind: Kind, module: Module) -> Result<()> {
+    let mut cargo = wasm.cargo();
+    let command = match module {
+        Module::Compat => "rustc",
+        Module::Engine | Module::Streaming => "build",
+    };
+    cargo.args([command, "--lib", "--package", "tokenbrook"]);
+    cargo.args(module.features());
+    cargo.args(["--target", crate::wasm::TARGET]);
+    cargo.args(["--profile", module.profile(kind)]);
+    if module == Module::Compat {
+        let artifact = module.artifact(kind);
+        let folder = artifact.parent().context("the module has no folder")?;
+        fs::create_dir_all(folder)?;
+        // The compiler is told where to put it, so that both builds stay fresh side by side in
+        // one folder, with their dependencies built once.
+        cargo.args(["--crate-type", "cdylib", "--"]);
+        cargo.arg(format!("--emit=link={}", artifact.display()));
     }
-    Ok(())
+    process::run(&mut cargo)
 }
 
 /// Prints raw, gzip and brotli sizes; fails when a module is larger than it may be.

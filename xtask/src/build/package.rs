@@ -10,7 +10,6 @@ use wasm_bindgen_cli_support::Bindgen;
 
 use super::{Kind, Module};
 use crate::stamp::{self, Inputs};
-use crate::wasm::Wasm;
 use crate::{paths, process};
 
 const TEXTS: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
@@ -40,7 +39,7 @@ fn pkg() -> PathBuf {
 /// Turns a compiled module into `NAME.js` and `NAME_bg.wasm`.
 fn bound(module: Module, kind: Kind) -> Result<()> {
     let name = module.name();
-    let compiled = Wasm::artifact(module.profile(kind));
+    let compiled = module.artifact(kind);
     let inputs = Inputs::new()
         .text(module.profile(kind))
         .path(&compiled)?
@@ -75,7 +74,7 @@ fn bind(compiled: &Path, name: &str) -> Result<()> {
 
 fn optimize(file: &Path, module: Module) -> Result<()> {
     let level = match module {
-        Module::Engine => "-O3",
+        Module::Engine | Module::Compat => "-O3",
         Module::Streaming => "-Os",
     };
     eprintln!("build: wasm-opt {level} (minutes)");
@@ -97,6 +96,7 @@ fn face() -> Result<()> {
         .path(&paths::at_root("js"))?
         .path(&paths::at_root("package-lock.json"))?
         .path(&pkg().join("engine.d.ts"))?
+        .path(&pkg().join("compat.d.ts"))?
         .path(&pkg().join("streaming.d.ts"))?;
     for text in TEXTS {
         inputs = inputs.path(&paths::at_root(text))?;

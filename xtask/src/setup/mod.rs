@@ -7,6 +7,7 @@ mod chromium;
 mod model;
 mod npm;
 mod standard_library;
+mod vulkan;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -48,6 +49,13 @@ pub(crate) fn all() -> Result<Ready> {
         chromium,
         model,
     })
+}
+
+/// Runs every step, and those that only tests need.
+pub(crate) fn for_tests() -> Result<Ready> {
+    let ready = all()?;
+    step("Vulkan driver", vulkan::ready)?;
+    Ok(ready)
 }
 
 /// Runs the steps that `build` needs: no browser, no model.

@@ -15,6 +15,9 @@ use crate::setup::{self, Ready};
 use crate::{args, paths, process};
 use summary::Counts;
 
+/// Native builds have the compat part beside the rest; the wasm32 builds have one each.
+const COMPAT: &str = "tokenbrook/compat";
+
 /// Which part of the tests to run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Part {
@@ -49,7 +52,7 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<ExitCode> {
         counts: Counts::default(),
         start: Instant::now(),
     };
-    let outcome = setup::all().and_then(|ready| run.steps(&ready, &options));
+    let outcome = setup::for_tests().and_then(|ready| run.steps(&ready, &options));
     if let Err(error) = &outcome {
         eprintln!("error: {error:#}");
         // A step that failed without a failed test still has to be seen in the count.
@@ -99,6 +102,8 @@ impl Run {
                 "clippy",
                 "--workspace",
                 "--all-targets",
+                "--features",
+                COMPAT,
                 "--",
                 "-D",
                 "warnings",
@@ -124,13 +129,19 @@ impl Run {
         }
         self.step("documentation", |_| {
             let mut doc = cargo();
-            doc.args(["doc", "--workspace", "--no-deps"])
+            doc.args(["doc", "--workspace", "--no-deps", "--features", COMPAT])
                 .env("RUSTDOCFLAGS", "-D warnings");
             process::run(&mut doc)
         })?;
         self.step("native tests", |counts| {
             let mut test = cargo();
-            test.args(["test", "--workspace", "--no-fail-fast"]);
+            test.args([
+                "test",
+                "--workspace",
+                "--no-fail-fast",
+                "--features",
+                COMPAT,
+            ]);
             test.env("TOKENBROOK_MODEL", &ready.model);
             count(test.arg("--").args(&options.filter), counts)
         })

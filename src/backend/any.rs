@@ -1,0 +1,164 @@
+//! One of the backends, chosen when a model is loaded.
+
+use super::cpu::CpuBackend;
+use super::ops::{
+    Attention, Cache, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, OutResidual,
+    QkRopeAppend,
+};
+use super::webgpu::WebGpuBackend;
+use super::{
+    Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Recording,
+    RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, VectorId,
+};
+use crate::gguf::GgmlType;
+
+/// A backend that is known at run time only.
+#[derive(Debug)]
+pub enum AnyBackend {
+    /// On the CPU.
+    Cpu(Box<CpuBackend>),
+    /// On a GPU.
+    WebGpu(Box<WebGpuBackend>),
+}
+
+/// The same call on whichever backend it is.
+macro_rules! each {
+    ($any:expr, $backend:ident => $call:expr) => {
+        match $any {
+            AnyBackend::Cpu($backend) => $call,
+            AnyBackend::WebGpu($backend) => $call,
+        }
+    };
+}
+
+impl Backend for AnyBackend {
+    fn create_matrix(&mut self, spec: &MatrixSpec) -> Result<MatrixId, BackendError> {
+        each!(self, backend => backend.create_matrix(spec))
+    }
+
+    fn write_rows(
+        &mut self,
+        matrix: MatrixId,
+        part: usize,
+        ggml_type: GgmlType,
+        first_row: usize,
+        blocks: &[u8],
+    ) -> Result<(), BackendError> {
+        each!(self, backend => backend.write_rows(matrix, part, ggml_type, first_row, blocks))
+    }
+
+    fn create_vector(&mut self, values: &[f32]) -> Result<VectorId, BackendError> {
+        each!(self, backend => backend.create_vector(values))
+    }
+
+    fn create_rope(&mut self, spec: &RopeSpec) -> Result<RopeId, BackendError> {
+        each!(self, backend => backend.create_rope(spec))
+    }
+
+    fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError> {
+        each!(self, backend => backend.prepare(shape))
+    }
+
+    async fn ready(&mut self) -> Result<(), BackendError> {
+        each!(self, backend => backend.ready().await)
+    }
+
+    fn allocate_block(&mut self, cache: Cache) -> Result<BlockId, BackendError> {
+        each!(self, backend => backend.allocate_block(cache))
+    }
+
+    fn release_block(&mut self, block: BlockId) {
+        each!(self, backend => backend.release_block(block));
+    }
+
+    fn begin(&mut self, step: &Step<'_>) -> Result<Recording, BackendError> {
+        each!(self, backend => backend.begin(step))
+    }
+
+    fn embed(&mut self, op: &Embed, out: Slot) -> Result<(), BackendError> {
+        each!(self, backend => backend.embed(op, out))
+    }
+
+    fn norm_qkv(&mut self, x: Slot, op: &NormQkv, out: Slot) -> Result<(), BackendError> {
+        each!(self, backend => backend.norm_qkv(x, op, out))
+    }
+
+    fn qk_rope_append(&mut self, qkv: Slot, op: &QkRopeAppend) -> Result<(), BackendError> {
+        each!(self, backend => backend.qk_rope_append(qkv, op))
+    }
+
+    fn attention(&mut self, qkv: Slot, op: &Attention, out: Slot) -> Result<(), BackendError> {
+        each!(self, backend => backend.attention(qkv, op, out))
+    }
+
+    fn out_residual(
+        &mut self,
+        x: Slot,
+        op: &OutResidual,
+        residual: Slot,
+    ) -> Result<(), BackendError> {
+        each!(self, backend => backend.out_residual(x, op, residual))
+    }
+
+    fn norm_gate_up_act(
+        &mut self,
+        x: Slot,
+        op: &NormGateUpAct,
+        out: Slot,
+    ) -> Result<(), BackendError> {
+        each!(self, backend => backend.norm_gate_up_act(x, op, out))
+    }
+
+    fn down_residual(
+        &mut self,
+        x: Slot,
+        op: &DownResidual,
+        residual: Slot,
+    ) -> Result<(), BackendError> {
+        each!(self, backend => backend.down_residual(x, op, residual))
+    }
+
+    fn lm_head(&mut self, x: Slot, op: &LmHead, out: Slot) -> Result<(), BackendError> {
+        each!(self, backend => backend.lm_head(x, op, out))
+    }
+
+    fn output_norm(&mut self, x: Slot, norm: &Norm) -> Result<(), BackendError> {
+        each!(self, backend => backend.output_norm(x, norm))
+    }
+
+    fn sample(
+        &mut self,
+        logits: Slot,
+        params: &SampleParams<'_>,
+    ) -> Result<TokenSlot, BackendError> {
+        each!(self, backend => backend.sample(logits, params))
+    }
+
+    async fn submit(&mut self) -> Result<(), BackendError> {
+        each!(self, backend => backend.submit().await)
+    }
+
+    fn least_rows(&self) -> usize {
+        each!(self, backend => backend.least_rows())
+    }
+
+    fn read_ms(&self) -> f64 {
+        each!(self, backend => backend.read_ms())
+    }
+
+    async fn read_token(&mut self, slot: TokenSlot) -> Result<Sampled, BackendError> {
+        each!(self, backend => backend.read_token(slot).await)
+    }
+
+    async fn read_logits(&mut self) -> Result<&[f32], BackendError> {
+        each!(self, backend => backend.read_logits().await)
+    }
+
+    async fn read_states(&mut self) -> Result<&[f32], BackendError> {
+        each!(self, backend => backend.read_states().await)
+    }
+
+    fn memory(&self) -> BackendMemory {
+        each!(self, backend => backend.memory())
+    }
+}

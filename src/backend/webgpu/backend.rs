@@ -1,0 +1,566 @@
+//! The [`Backend`] over the kernels.
+//!
+//! A pass of a shape class is recorded while the forward pass issues its operations, and
+//! replayed from then on: per pass the step state is written, the recording encoded, one
+//! command buffer submitted. Recordings are void when a buffer that they bind is replaced:
+//! when the KV cache grows, or the first time that many rows of logits are asked for.
+
+use super::kernels::{embed, linear};
+use super::kv::KvPool;
+use super::operations::{Parts, RowClass};
+use super::planes::{Allocations, Matrix};
+use super::prepared::{Pass, Prepared, SLOT_BYTES, ring_slot};
+use super::recorder::{Pipelines, Recorder, Recording as Recorded};
+use super::sampler::{Mode, SampleStep, read_slot};
+use super::self_check::{Model, Verdict, self_check};
+use super::step::StepSequence;
+use super::{AdapterDescription, Gpu, GpuError, WebGpuOptions, row_stride};
+use crate::backend::ledger::Ledger;
+use crate::backend::ops::{
+    Attention, Cache, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, OutResidual,
+    QkRopeAppend,
+};
+use crate::backend::{
+    Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Outputs,
+    Recording, RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, TokenSource,
+    VectorId,
+};
+use crate::gguf::GgmlType;
+
+/// Reads of nothing that are measured.
+const READS_MEASURED: usize = 4;
+
+/// Below this a read is not known to take.
+const LEAST_READ_MS: f64 = 0.02;
+
+/// Backend on a GPU.
+#[derive(Debug)]
+pub struct WebGpuBackend {
+    gpu: Gpu,
+    options: WebGpuOptions,
+    ledger: Ledger,
+    allocations: Allocations,
+    pipelines: Pipelines,
+    /// Types of the matrices, each once.
+    types: Vec<GgmlType>,
+    verdicts: Vec<Verdict>,
+    matrices: Vec<Matrix>,
+    vectors: Vec<wgpu::Buffer>,
+    frequencies: Vec<wgpu::Buffer>,
+    prepared: Option<Prepared>,
+    now_ms: NowMs,
+    read_ms: f64,
+    read: Vec<f32>,
+}
+
+/// The caller's clock, milliseconds.
+struct NowMs(Box<dyn Fn() -> f64>);
+
+impl std::fmt::Debug for NowMs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("NowMs")
+    }
+}
+
+impl WebGpuBackend {
+    /// A backend without weights. `now_ms` is a clock, for what is chosen by measuring.
+    #[must_use]
+    pub fn new(gpu: Gpu, options: WebGpuOptions, now_ms: impl Fn() -> f64 + 'static) -> Self {
+        Self {
+            gpu,
+            options,
+            ledger: Ledger::without_values(),
+            allocations: Allocations::default(),
+            pipelines: Pipelines::with_fault(options.fault),
+            types: Vec::new(),
+            verdicts: Vec::new(),
+            matrices: Vec::new(),
+            vectors: Vec::new(),
+            frequencies: Vec::new(),
+            prepared: None,
+            now_ms: NowMs(Box::new(now_ms)),
+            read_ms: 0.0,
+            read: Vec::new(),
+        }
+    }
+
+    /// Names of the adapter.
+    #[must_use]
+    pub fn adapter(&self) -> &AdapterDescription {
+        self.gpu.adapter()
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// How the checks of the kernels went that the model needs.
+    #[must_use]
+    pub fn verdicts(&self) -> &[Verdict] {
+        &self.verdicts
+    }
+
+    /// Checks the plan; one that had to be changed gets buffers of its own sizes.
+    async fn check_kernels(&mut self) -> Result<(), GpuError> {
+        let Some(prepared) = &self.prepared else {
+            return Ok(());
+        };
+        let (mut plan, shape) = (prepared.plan.clone(), prepared.shape);
+        let model = Model {
+            types: &self.types,
+            layout: prepared.pools[0].layout(),
+            num_heads: shape.heads.num_heads,
+            has_window: shape.window_layers > 0,
+        };
+        let (gpu, pipelines) = (&self.gpu, &mut self.pipelines);
+        self.verdicts = self_check(gpu, pipelines, &mut plan, &model).await?;
+        if self.verdicts.iter().any(|verdict| verdict.fault.is_some()) {
+            let weights = (&self.matrices[..], &self.ledger.ropes[..]);
+            let prepared = Prepared::new(gpu, &self.options, &shape, weights, Some(plan))?;
+            self.prepared = Some(prepared);
+        }
+        Ok(())
+    }
+
+    /// Time that reading takes where there is no work to wait for: the least of a few.
+    async fn measure_reading(&mut self) -> Result<(), GpuError> {
+        let Some(prepared) = &self.prepared else {
+            return Ok(());
+        };
+        let mut least = f64::INFINITY;
+        for _ in 0..READS_MEASURED {
+            let started = (self.now_ms.0)();
+            self.gpu.read(&prepared.ring, SLOT_BYTES).await?;
+            least = least.min((self.now_ms.0)() - started);
+        }
+        // A clock too coarse to see it must not pretend that reading is free.
+        self.read_ms = least.max(LEAST_READ_MS);
+        Ok(())
+    }
+
+    /// Records one operation of the pass at hand.
+    fn record(
+        &mut self,
+        issue: impl FnOnce(&mut Recorder<'_>, &Parts<'_>, &mut Vec<bool>) -> Result<(), GpuError>,
+    ) -> Result<(), BackendError> {
+        let prepared = self.prepared.as_mut().ok_or(NOT_PREPARED)?;
+        let Pass {
+            recorded,
+            tables,
+            key,
+            ..
+        } = &mut prepared.pass;
+        let (Some(recording), Some((class, outputs))) = (recorded.take(), *key) else {
+            return Err(BackendError::Usage {
+                op: "record",
+                why: "the pass is replayed",
+            });
+        };
+        let mut recorder = Recorder::resume(&self.gpu, &mut self.pipelines, recording);
+        let parts = Parts {
+            class,
+            outputs,
+            plan: &prepared.plan,
+            arena: &prepared.arena,
+            step: &prepared.step,
+            ring: &prepared.ring,
+            rotations: &prepared.rotations,
+            linear_scratch: &prepared.linear_scratch,
+            attention_scratch: &prepared.attention_scratch,
+            pools: &prepared.pools,
+            matrices: &self.matrices,
+            vectors: &self.vectors,
+            frequencies: &self.frequencies,
+            ropes: &self.ledger.ropes,
+        };
+        let issued = issue(&mut recorder, &parts, tables);
+        prepared.pass.recorded = Some(recorder.finish());
+        Ok(issued?)
+    }
+
+    /// The step state of the pass at hand.
+    fn fill_step(&mut self, step: &Step<'_>) -> Result<(), BackendError> {
+        let prepared = self.prepared.as_mut().ok_or(NOT_PREPARED)?;
+        let state = &self.ledger.step;
+        let places = |cache| {
+            let of = |sequence| {
+                let table = state.table(sequence, cache).iter();
+                table.map(|block| prepared.places[block.0]).collect()
+            };
+            state.sequences.iter().map(of).collect::<Vec<Vec<u32>>>()
+        };
+        let (tables, rings) = (places(Cache::Full), places(Cache::Window));
+        let sequences = state.sequences.iter().zip(tables.iter().zip(&rings));
+        let sequences: Vec<_> = sequences
+            .map(|(sequence, (table, ring))| StepSequence {
+                rows: sequence.rows,
+                position: sequence.position,
+                table,
+                ring,
+            })
+            .collect();
+        let slot = match step.tokens {
+            TokenSource::Ids(_) => None,
+            TokenSource::Sampled(slot) => Some(ring_slot(slot)),
+        };
+        prepared
+            .words
+            .fill(&state.ids, slot, &sequences, state.logit_rows());
+        prepared.pass.extents = prepared.words.extents();
+        let bytes = prepared.words.words().len() as u64 * 4;
+        if bytes > prepared.step.size() {
+            prepared.step = self.gpu.storage("step", 2 * bytes);
+            prepared.forget_recordings();
+        }
+        Ok(())
+    }
+}
+
+impl Backend for WebGpuBackend {
+    fn create_matrix(&mut self, spec: &MatrixSpec) -> Result<MatrixId, BackendError> {
+        let id = self.ledger.create_matrix(spec)?;
+        let rows: Vec<_> = spec.parts.iter().map(|part| part.rows).collect();
+        self.matrices.push(Matrix::new(spec.cols, &rows));
+        Ok(id)
+    }
+
+    fn write_rows(
+        &mut self,
+        matrix: MatrixId,
+        part: usize,
+        ggml_type: GgmlType,
+        first_row: usize,
+        blocks: &[u8],
+    ) -> Result<(), BackendError> {
+        let (rows, _) =
+            self.ledger
+                .accept_rows(matrix, part, ggml_type, first_row, blocks.len())?;
+        self.gpu.check()?;
+        let target = &mut self.matrices[matrix.0];
+        let write = (ggml_type, first_row, blocks);
+        target.write(&self.gpu, &mut self.allocations, part, write)?;
+        self.ledger.commit_rows(matrix, part, ggml_type, rows);
+        if !self.types.contains(&ggml_type) {
+            self.types.push(ggml_type);
+        }
+        Ok(())
+    }
+
+    fn create_vector(&mut self, values: &[f32]) -> Result<VectorId, BackendError> {
+        let id = self.ledger.create_vector(values)?;
+        // Kernels read whole blocks of it.
+        let mut padded = values.to_vec();
+        padded.resize(row_stride(values.len()), 0.0);
+        self.vectors.push(self.gpu.storage_of("vector", &padded));
+        Ok(id)
+    }
+
+    fn create_rope(&mut self, spec: &RopeSpec) -> Result<RopeId, BackendError> {
+        let id = self.ledger.create_rope(spec)?;
+        self.frequencies
+            .push(self.gpu.storage_of("frequencies", &spec.frequencies));
+        Ok(id)
+    }
+
+    fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError> {
+        self.ledger.check_prepare(shape)?;
+        let weights = (&self.matrices[..], &self.ledger.ropes[..]);
+        let prepared = Prepared::new(&self.gpu, &self.options, shape, weights, None)?;
+        self.prepared = Some(prepared);
+        self.ledger.prepare(shape)
+    }
+
+    async fn ready(&mut self) -> Result<(), BackendError> {
+        self.allocations.settle(&self.gpu).await?;
+        if let Some(prepared) = &mut self.prepared {
+            for pool in &mut prepared.pools {
+                pool.settle(&self.gpu).await?;
+            }
+        }
+        self.check_kernels().await?;
+        self.measure_reading().await?;
+        Ok(())
+    }
+
+    fn allocate_block(&mut self, cache: Cache) -> Result<BlockId, BackendError> {
+        let block = self.ledger.take_block(cache)?;
+        let prepared = self.prepared.as_mut().ok_or(NOT_PREPARED)?;
+        // A block that was released keeps its place.
+        if block.0 == prepared.places.len() {
+            let taken = prepared.pools[cache as usize].take(&self.gpu)?;
+            prepared.places.push(taken.place);
+            if taken.grown {
+                prepared.forget_recordings();
+            }
+        }
+        Ok(block)
+    }
+
+    fn release_block(&mut self, block: BlockId) {
+        self.ledger.blocks.release(block);
+    }
+
+    fn begin(&mut self, step: &Step<'_>) -> Result<Recording, BackendError> {
+        self.gpu.check()?;
+        self.ledger.begin(step)?;
+        self.fill_step(step)?;
+        let rows = self.ledger.step.rows();
+        let prepared = self.prepared.as_mut().ok_or(NOT_PREPARED)?;
+        if step.outputs == Outputs::AllRows && prepared.arena.reserve_logits(&self.gpu, rows) {
+            prepared.forget_recordings();
+        }
+        let key = (RowClass::of(rows), step.outputs);
+        prepared.pass.key = Some(key);
+        prepared.pass.sampling = None;
+        if prepared.recordings.contains_key(&key) {
+            prepared.pass.recorded = None;
+            self.ledger.replay(Slot::Residual);
+            return Ok(Recording::Replay);
+        }
+        prepared.pass.recorded = Some(Recorded::default());
+        prepared.pass.tables = vec![false; self.frequencies.len()];
+        Ok(Recording::Needed)
+    }
+
+    fn embed(&mut self, op: &Embed, out: Slot) -> Result<(), BackendError> {
+        self.ledger.check_embed(op, out)?;
+        self.record(|recorder, parts, _| {
+            let embed = embed::Embed {
+                step: parts.step,
+                ring: parts.ring,
+                table: &parts.matrices[op.table.0],
+                scale: op.scale,
+                y: parts.arena.slot(out),
+            };
+            embed::embed(recorder, &embed)
+        })
+    }
+
+    fn norm_qkv(&mut self, x: Slot, op: &NormQkv, out: Slot) -> Result<(), BackendError> {
+        self.ledger.check_norm_qkv(x, op, out)?;
+        self.record(|recorder, parts, _| {
+            let bias = op.bias.map(|bias| &parts.vectors[bias.0]);
+            let store = linear::Epilogue::Store { column: 0, bias };
+            let y = (parts.arena.slot(out), parts.arena.width(out));
+            let input = (op.norm.as_ref(), x, op.qkv);
+            parts.linear_normed(recorder, input, linear::Rows::All, store, y)
+        })
+    }
+
+    fn qk_rope_append(&mut self, qkv: Slot, op: &QkRopeAppend) -> Result<(), BackendError> {
+        self.ledger.check_qk_rope_append(qkv, op)?;
+        self.record(|recorder, parts, tables| {
+            parts.qk_rope_append(recorder, op, qkv, tables);
+            Ok(())
+        })
+    }
+
+    fn attention(&mut self, qkv: Slot, op: &Attention, out: Slot) -> Result<(), BackendError> {
+        self.ledger.check_attention(qkv, op, out)?;
+        self.record(|recorder, parts, _| {
+            parts.attention(recorder, op, [qkv, out]);
+            Ok(())
+        })
+    }
+
+    fn out_residual(
+        &mut self,
+        x: Slot,
+        op: &OutResidual,
+        residual: Slot,
+    ) -> Result<(), BackendError> {
+        self.ledger.check_out_residual(x, op, residual)?;
+        self.record(|recorder, parts, _| {
+            let after = (op.post_norm, op.scale);
+            parts.add_projection(recorder, (x, op.out, residual), op.bias, after)
+        })
+    }
+
+    fn norm_gate_up_act(
+        &mut self,
+        x: Slot,
+        op: &NormGateUpAct,
+        out: Slot,
+    ) -> Result<(), BackendError> {
+        self.ledger.check_norm_gate_up_act(x, op, out)?;
+        self.record(|recorder, parts, _| {
+            let gate = linear::Epilogue::Gate {
+                activation: op.activation,
+                products: &parts.arena.gate_up,
+            };
+            let y = (parts.arena.slot(out), parts.arena.width(out));
+            let input = (op.norm.as_ref(), x, op.gate_up);
+            parts.linear_normed(recorder, input, linear::Rows::All, gate, y)
+        })
+    }
+
+    fn down_residual(
+        &mut self,
+        x: Slot,
+        op: &DownResidual,
+        residual: Slot,
+    ) -> Result<(), BackendError> {
+        self.ledger.check_down_residual(x, op, residual)?;
+        self.record(|recorder, parts, _| {
+            let after = (op.post_norm, op.scale);
+            parts.add_projection(recorder, (x, op.down, residual), None, after)
+        })
+    }
+
+    fn lm_head(&mut self, x: Slot, op: &LmHead, out: Slot) -> Result<(), BackendError> {
+        if self.ledger.check_lm_head(x, op, out)? == 0 {
+            return Ok(());
+        }
+        self.record(|recorder, parts, _| {
+            let logits = linear::Epilogue::Logits {
+                scale: op.scale,
+                soft_cap: op.soft_cap,
+            };
+            let y = (parts.arena.slot(out), parts.arena.width(out));
+            let input = (Some(&op.norm), x, op.head);
+            parts.linear_normed(recorder, input, linear::Rows::Logits, logits, y)
+        })
+    }
+
+    fn output_norm(&mut self, x: Slot, norm: &Norm) -> Result<(), BackendError> {
+        self.ledger.check_output_norm(x, norm)?;
+        // Into the buffer of normalized rows, which is where they are read from.
+        self.record(|recorder, parts, _| {
+            parts.normed(recorder, Some(norm), x);
+            Ok(())
+        })
+    }
+
+    fn sample(
+        &mut self,
+        logits: Slot,
+        params: &SampleParams<'_>,
+    ) -> Result<TokenSlot, BackendError> {
+        self.ledger.check_sample(logits)?;
+        let row = self.ledger.step.logit_rows() - 1;
+        let slot = self.ledger.expect_token();
+        let prepared = self.prepared.as_mut().ok_or(NOT_PREPARED)?;
+        let pending: Vec<_> = params.pending.iter().map(|&slot| ring_slot(slot)).collect();
+        let step = SampleStep {
+            row,
+            out_slot: ring_slot(slot),
+            pending: &pending,
+        };
+        let queue = &self.gpu.queue;
+        prepared.sampler.write_state(queue, params, &step)?;
+        let mode = Mode::of(params, &pending);
+        if !prepared.samplings.contains_key(&mode) {
+            let mut recorder = Recorder::new(&self.gpu, &mut self.pipelines);
+            let logits = prepared.arena.slot(logits);
+            prepared
+                .sampler
+                .record(&mut recorder, mode, logits, &prepared.ring);
+            prepared.samplings.insert(mode, recorder.finish());
+        }
+        prepared.pass.sampling = Some((mode, slot));
+        Ok(slot)
+    }
+
+    async fn submit(&mut self) -> Result<(), BackendError> {
+        self.ledger.submit()?;
+        let prepared = self.prepared.as_mut().ok_or(NOT_PREPARED)?;
+        let key = prepared.pass.key.ok_or(NOT_PREPARED)?;
+        if let Some(recorded) = prepared.pass.recorded.take() {
+            prepared.recordings.insert(key, recorded);
+        }
+        prepared.run(&self.gpu, key).await?;
+        Ok(())
+    }
+
+    fn least_rows(&self) -> usize {
+        let prepared = self.prepared.as_ref();
+        prepared.map_or(1, |prepared| prepared.plan.tile_rows())
+    }
+
+    fn read_ms(&self) -> f64 {
+        self.read_ms
+    }
+
+    async fn read_token(&mut self, slot: TokenSlot) -> Result<Sampled, BackendError> {
+        self.ledger.check_token("read_token", slot)?;
+        let prepared = self.prepared.as_mut().ok_or(NOT_PREPARED)?;
+        let carriers = &mut prepared.carriers;
+        let carrier = carriers.iter_mut().find(|it| it.token == Some(slot));
+        let carrier = carrier.ok_or(BackendError::Usage {
+            op: "read_token",
+            why: "the token was read, or too many came after it",
+        })?;
+        carrier.token = None;
+        let bytes = carrier.readback.finish(&self.gpu).await?;
+        read_slot(&words_of(&bytes))
+    }
+
+    async fn read_logits(&mut self) -> Result<&[f32], BackendError> {
+        let rows = self.ledger.readable_logits()?;
+        let prepared = self.prepared.as_ref().ok_or(NOT_PREPARED)?;
+        let width = prepared.arena.width(Slot::Logits);
+        let buffer = prepared.arena.slot(Slot::Logits);
+        self.read = read_rows(&self.gpu, buffer, rows, width).await?;
+        Ok(&self.read)
+    }
+
+    async fn read_states(&mut self) -> Result<&[f32], BackendError> {
+        self.ledger.readable_states()?;
+        let rows = self.ledger.step.rows();
+        let prepared = self.prepared.as_ref().ok_or(NOT_PREPARED)?;
+        let width = prepared.shape.hidden_size;
+        self.read = read_rows(&self.gpu, &prepared.arena.normed, rows, width).await?;
+        Ok(&self.read)
+    }
+
+    fn memory(&self) -> BackendMemory {
+        let matrices: u64 = self.matrices.iter().map(Matrix::bytes).sum();
+        let vectors = self.vectors.iter().chain(&self.frequencies);
+        let vectors: u64 = vectors.map(wgpu::Buffer::size).sum();
+        let Some(prepared) = &self.prepared else {
+            return BackendMemory {
+                weights_bytes: matrices + vectors,
+                ..BackendMemory::default()
+            };
+        };
+        let scratch = [&prepared.step, &prepared.ring, &prepared.linear_scratch];
+        let scratch = scratch.into_iter().chain(&prepared.attention_scratch);
+        let scratch: u64 = scratch
+            .chain(&prepared.rotations)
+            .map(wgpu::Buffer::size)
+            .sum();
+        BackendMemory {
+            weights_bytes: matrices + vectors,
+            kv_cache_bytes: prepared.pools.iter().map(KvPool::bytes).sum(),
+            scratch_bytes: scratch + prepared.arena.bytes() + prepared.sampler.bytes(),
+        }
+    }
+}
+
+const NOT_PREPARED: BackendError = BackendError::Usage {
+    op: "webgpu",
+    why: "prepare has not been called",
+};
+
+fn words_of(bytes: &[u8]) -> Vec<u32> {
+    let words = bytes.chunks_exact(4);
+    words
+        .map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        .collect()
+}
+
+/// Rows without the gaps between them.
+async fn read_rows(
+    gpu: &Gpu,
+    buffer: &wgpu::Buffer,
+    rows: usize,
+    width: usize,
+) -> Result<Vec<f32>, BackendError> {
+    let stride = row_stride(width);
+    let bytes = gpu.read(buffer, (rows * stride * 4) as u64).await?;
+    let values: Vec<f32> = words_of(&bytes).into_iter().map(f32::from_bits).collect();
+    let rows = values.chunks_exact(stride);
+    Ok(rows.flat_map(|row| &row[..width]).copied().collect())
+}

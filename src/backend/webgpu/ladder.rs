@@ -1,0 +1,43 @@
+//! Variants of one kernel, the preferred one first; what fails its check gives way to the next.
+
+/// A list that never runs empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ladder<T> {
+    current: T,
+    safer: Vec<T>,
+}
+
+impl<T: Copy + PartialEq> Ladder<T> {
+    /// Starts at `preferred`; `safer` is what may follow, in this order.
+    pub(super) fn new(preferred: T, safer: &[T]) -> Self {
+        let safer = safer.iter().copied().filter(|&it| it != preferred);
+        Self {
+            current: preferred,
+            safer: safer.rev().collect(),
+        }
+    }
+
+    /// The variant in use.
+    pub(super) fn current(&self) -> T {
+        self.current
+    }
+
+    /// Takes the next one, if there is one.
+    pub(super) fn demote(&mut self) -> Option<T> {
+        self.current = self.safer.pop()?;
+        Some(self.current)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gives_way_in_order_and_never_runs_empty() {
+        let mut ladder = Ladder::new('c', &['b', 'c', 'a']);
+        assert_eq!(ladder.current(), 'c');
+        assert_eq!([ladder.demote(), ladder.demote()], [Some('b'), Some('a')]);
+        assert_eq!((ladder.demote(), ladder.current()), (None, 'a'));
+    }
+}

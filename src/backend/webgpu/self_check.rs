@@ -1,0 +1,289 @@
+//! The kernels that a model needs, on the device at hand, before the model is used.
+//!
+//! Each variant of the plan is compared with its plain twin on tiny seeded inputs, one long row
+//! and one long context among them, all in one submission. A variant that is wrong, or that
+//! the device refuses, gives way to the next safer one, which is checked in turn.
+
+use super::check::{Case, Outcome, run_all};
+use super::kernels::attention_case::{self, AttentionCase};
+use super::kernels::qk_rope_append_case::{self, AppendCase, Judged};
+use super::kernels::sample_case::{Trial, TrialError};
+use super::kernels::{embed, linear, norm_add, rms_norm, rms_norm_span, rope_table};
+use super::kv::KvLayout;
+use super::operations::RowClass;
+use super::plan::{Plan, Role};
+use super::recorder::Pipelines;
+use super::sampler::{SampleStep, read_slot};
+use super::{Gpu, GpuError};
+use crate::backend::ops::{Activation, Cache};
+use crate::backend::{RopeKind, SampleParams, sample};
+use crate::gguf::GgmlType;
+
+/// Seed of all inputs.
+const SEED: u64 = 11;
+
+/// A context that spans blocks and splits.
+const LONG_CONTEXT: usize = 700;
+
+/// A row long enough that errors of summation would show.
+const LONG_ROW: usize = 8192;
+
+/// What is checked.
+#[derive(Clone, Debug)]
+pub(super) struct Model<'a> {
+    /// Types of the matrices, each once.
+    pub(super) types: &'a [GgmlType],
+    /// Shape of the cache.
+    pub(super) layout: KvLayout,
+    /// `H`.
+    pub(super) num_heads: usize,
+    /// Whether layers have windows.
+    pub(super) has_window: bool,
+}
+
+/// How the check of one variant went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// What the variant is for.
+    pub role: String,
+    /// The variant.
+    pub variant: String,
+    /// What is wrong with it, if anything is.
+    pub fault: Option<String>,
+}
+
+/// Checks a plan, and changes it where a variant is wrong.
+///
+/// # Errors
+/// [`GpuError::Wrong`] where no variant is right; the device's.
+pub(super) async fn self_check(
+    gpu: &Gpu,
+    pipelines: &mut Pipelines,
+    plan: &mut Plan,
+    model: &Model<'_>,
+) -> Result<Vec<Verdict>, GpuError> {
+    let mut verdicts = Vec::new();
+    let mut unchecked = Role::ALL.to_vec();
+    let shared = shared_cases(gpu, model)?;
+    for outcome in run_all(gpu, pipelines, &shared).await? {
+        if let Some(fault) = outcome.fault {
+            return Err(wrong(&outcome.kernel, &fault));
+        }
+    }
+    while !unchecked.is_empty() {
+        let faults = faults(gpu, pipelines, (plan, model), &unchecked).await?;
+        let mut again = Vec::new();
+        for (role, fault) in unchecked.into_iter().zip(faults) {
+            let variant = plan.name(role);
+            if let Some(fault) = &fault {
+                log::warn!("{role:?} {variant} is wrong on this device: {fault}");
+                if !plan.demote(role) {
+                    return Err(wrong(&format!("{role:?} {variant}"), fault));
+                }
+                again.push(role);
+            }
+            verdicts.push(Verdict {
+                role: format!("{role:?}"),
+                variant,
+                fault,
+            });
+        }
+        unchecked = again;
+    }
+    Ok(verdicts)
+}
+
+fn wrong(kernel: &str, fault: &str) -> GpuError {
+    GpuError::Wrong {
+        kernel: kernel.to_owned(),
+        fault: fault.to_owned(),
+    }
+}
+
+/// The first fault of each role.
+async fn faults(
+    gpu: &Gpu,
+    pipelines: &mut Pipelines,
+    (plan, model): (&Plan, &Model<'_>),
+    roles: &[Role],
+) -> Result<Vec<Option<String>>, GpuError> {
+    let mut cases = Vec::new();
+    let mut owners = Vec::new();
+    for (index, &role) in roles.iter().enumerate() {
+        let mine = cases_of(gpu, plan, model, role)?;
+        owners.extend(mine.iter().map(|_| index));
+        cases.extend(mine);
+    }
+    let outcomes = run_all(gpu, pipelines, &cases).await?;
+    let mut faults = vec![None; roles.len()];
+    for (
+        Outcome {
+            fault, description, ..
+        },
+        owner,
+    ) in outcomes.into_iter().zip(owners)
+    {
+        let fault = fault.map(|fault| format!("{description}: {fault}"));
+        faults[owner] = faults[owner].take().or(fault);
+    }
+    for (role, fault) in roles.iter().zip(&mut faults) {
+        if *role == Role::Sample {
+            *fault = sampler_fault(gpu, plan).await?;
+        }
+    }
+    Ok(faults)
+}
+
+/// Kernels that have one variant.
+fn shared_cases(gpu: &Gpu, model: &Model<'_>) -> Result<Vec<Case>, GpuError> {
+    let mut cases = vec![rope_table::case(gpu, [3, LONG_CONTEXT, 19])];
+    for &ty in model.types {
+        cases.push(embed::case(gpu, &[(ty, 9)], [3, 256], None, SEED)?);
+    }
+    Ok(cases)
+}
+
+fn cases_of(gpu: &Gpu, plan: &Plan, model: &Model<'_>, role: Role) -> Result<Vec<Case>, GpuError> {
+    match role {
+        Role::Norm => Ok(norms(gpu, plan)),
+        Role::Rope => Ok(ropes(gpu, plan, model)),
+        Role::Sample => Ok(Vec::new()),
+        Role::Linear(class) => products(gpu, plan, model, class),
+        Role::Attention(class) => Ok(attentions(gpu, plan, model, class)),
+    }
+}
+
+fn norms(gpu: &Gpu, plan: &Plan) -> Vec<Case> {
+    let variant = plan.norm();
+    vec![
+        rms_norm::case(gpu, variant, [3, 577], SEED),
+        norm_add::case(gpu, variant, [3, 577], SEED),
+        rms_norm_span::case(gpu, variant, [3, 160, 32, 65], SEED),
+    ]
+}
+
+/// Rows of a pass of a class, an odd number of them.
+fn rows(class: RowClass) -> usize {
+    match class {
+        RowClass::One => 1,
+        RowClass::Few => 5,
+        RowClass::Many => 21,
+    }
+}
+
+fn products(
+    gpu: &Gpu,
+    plan: &Plan,
+    model: &Model<'_>,
+    class: RowClass,
+) -> Result<Vec<Case>, GpuError> {
+    use linear::Shape;
+    let (variant, rows) = (plan.linear(class), rows(class));
+    let mut cases = Vec::new();
+    for (i, &ty) in model.types.iter().enumerate() {
+        let store = Shape::Store(0, true);
+        let size = [rows, 768];
+        cases.push(linear::case(gpu, variant, store, &[(ty, 70)], size, SEED)?);
+        if i > 0 {
+            continue;
+        }
+        for shape in [
+            Shape::Add(true),
+            Shape::Gate(Activation::Silu),
+            Shape::Gate(Activation::GeluTanh),
+            Shape::Logits(1, true),
+        ] {
+            let variant = match shape {
+                Shape::Logits(..) => variant.exact(),
+                _ => variant,
+            };
+            cases.push(linear::case(gpu, variant, shape, &[(ty, 70)], size, SEED)?);
+        }
+        let size = [rows, LONG_ROW];
+        cases.push(linear::case(gpu, variant, store, &[(ty, 8)], size, SEED)?);
+    }
+    Ok(cases)
+}
+
+fn ropes(gpu: &Gpu, plan: &Plan, model: &Model<'_>) -> Vec<Case> {
+    let pairs = model.layout.head_dim / 2;
+    let mut cases = Vec::new();
+    for (kind, norms) in [(RopeKind::Interleaved, false), (RopeKind::Halves, true)] {
+        let shape = AppendCase {
+            layout: model.layout,
+            kind: Cache::Full,
+            num_heads: model.num_heads,
+            window: None,
+            rope: (pairs > 0).then_some((kind, pairs)),
+            norms: [norms; 2],
+            sequences: vec![[3, 255]],
+        };
+        for judged in [Judged::Qkv, Judged::Cache] {
+            let case = qk_rope_append_case::case(gpu, plan.rope(), (&shape, judged), SEED);
+            cases.push(case);
+        }
+    }
+    cases
+}
+
+fn attentions(gpu: &Gpu, plan: &Plan, model: &Model<'_>, class: RowClass) -> Vec<Case> {
+    let rows = rows(class);
+    let full = AttentionCase {
+        layout: model.layout,
+        kind: Cache::Full,
+        num_heads: model.num_heads,
+        window: None,
+        soft_cap: None,
+        sequences: vec![[rows, LONG_CONTEXT]],
+    };
+    let mut shapes = vec![
+        AttentionCase {
+            soft_cap: Some(30.0),
+            sequences: vec![[rows, 0]],
+            ..full.clone()
+        },
+        full.clone(),
+    ];
+    if model.has_window {
+        shapes.push(AttentionCase {
+            kind: Cache::Window,
+            window: Some(37),
+            ..full
+        });
+    }
+    let cases = shapes.iter();
+    cases
+        .map(|shape| attention_case::case(gpu, plan.attention(class), shape, SEED))
+        .collect()
+}
+
+/// Greedy and drawn tokens against the host's sampler.
+async fn sampler_fault(gpu: &Gpu, plan: &Plan) -> Result<Option<String>, GpuError> {
+    const VOCAB: usize = 1001;
+    let mut seeded = super::check::Seeded::new(SEED);
+    let logits: Vec<f32> = (0..VOCAB).map(|_| 6.0 * seeded.value()).collect();
+    let mut trial = Trial::new(gpu, plan.sample(), VOCAB, 1);
+    trial.write_row(0, &logits);
+    let drawn = SampleParams {
+        temperature: 0.8,
+        top_k: 40,
+        top_p: 0.95,
+        // Far from any boundary between tokens of these logits would be luck; the two samplers
+        // round alike, so that any number does.
+        uniform: 0.371,
+        ..SampleParams::GREEDY
+    };
+    for params in [SampleParams::GREEDY, drawn] {
+        match trial.submit(&params, &SampleStep::default(), 1).await {
+            Ok(()) => {}
+            Err(TrialError::Gpu(error @ GpuError::Lost(_))) => return Err(error),
+            Err(error) => return Ok(Some(error.to_string())),
+        }
+        let ring = trial.ring().await?;
+        let (got, want) = (read_slot(&ring[0]), sample(&logits, &params));
+        if got != want {
+            return Ok(Some(format!("{got:?} instead of {want:?}")));
+        }
+    }
+    Ok(None)
+}

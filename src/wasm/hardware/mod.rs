@@ -1,0 +1,40 @@
+//! What runs models in this artifact, and the options of `load()` that choose it.
+//!
+//! Both kinds have the same names: `Hardware` and how a session is loaded on it
+//! (`SessionLoader`), `Settings` with `set` and `open`, and what `model.info` says of it.
+
+#[cfg(not(feature = "compat"))]
+mod own;
+#[cfg(feature = "compat")]
+mod whole;
+
+#[cfg(not(feature = "compat"))]
+pub(super) use own::*;
+#[cfg(feature = "compat")]
+pub(super) use whole::*;
+
+use serde_json::Value;
+
+use crate::Error;
+use crate::backend::cpu::Precision;
+
+/// What a load decided, for `model.info`.
+pub(super) struct Choices {
+    pub(super) precision: &'static str,
+    pub(super) backend_reason: String,
+}
+
+/// A value that is none of the `known` ones.
+pub(super) fn choice(name: &'static str, value: &Value, known: &'static str) -> Error {
+    let value = value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned);
+    Error::Choice { name, value, known }
+}
+
+fn name_of(precision: Precision) -> &'static str {
+    match precision {
+        Precision::Fast => "fast",
+        Precision::Exact => "exact",
+    }
+}

@@ -1,0 +1,5 @@
+// The package's worker in a browser that has no WebGPU.
+
+import '/pkg/worker.js';
+
+Object.defineProperty(navigator, 'gpu', { value: undefined });

@@ -1,0 +1,16 @@
+//! The WebGPU backend on the adapter at hand: kernels against their twins, models against their
+//! references.
+
+mod architectures;
+mod attention;
+#[path = "../common/mod.rs"]
+mod common;
+mod embed;
+mod gpu;
+mod kv;
+mod linear;
+mod norms;
+mod planes;
+mod rope;
+mod sampling;
+mod self_check;
