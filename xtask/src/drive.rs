@@ -52,7 +52,11 @@ impl Common {
     /// Sets up, builds and becomes the script with this task.
     fn run(self, task: Value) -> Result<()> {
         let ready = setup::all()?;
-        build::package(&ready.wasm, build::Kind::Fast, &[build::Module::Engine, build::Module::Compat])?;
+        build::package(
+            &ready.wasm,
+            build::Kind::Fast,
+            &[build::Module::Engine, build::Module::Compat],
+        )?;
         let model = self.model.unwrap_or(ModelSource::File(ready.model));
         let config = json!({
             "chromium": ready.chromium,
