@@ -44,15 +44,14 @@ fn a_reader_of_one_event_a_second_holds_the_generator_at_the_high_water_mark() {
     let json = format!("{{{FAST},\"slowClient\":{{\"highWaterTokens\":8}}}}");
     let mut server = server(&json);
     let connection = server.request(0.0, get("/lab/stream"));
-    let mut consumed = 0;
-    for second in 1..=60 {
+    for second in 1..=60_u32 {
+        let consumed = u64::from(second) - 1;
         let now_ms = f64::from(second) * 1000.0;
         // Between two reads nothing is planned but the limit of silence.
         server.advance(now_ms - 1.0);
         let ahead = server.stats().produced - consumed;
         assert!(ahead <= 8, "{ahead} ahead after {second} s");
         assert!(matches!(server.take(now_ms, connection), Taken::Bytes(_)));
-        consumed += 1;
     }
     assert_eq!(server.stats().produced, 60 + 8);
     let paused = server.trace().filter(|event| event.what == What::Paused);
