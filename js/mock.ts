@@ -51,12 +51,13 @@ export function createMockServer(scenario: Scenario = {}, options: MockOptions =
   const host = new MockHost(played, tokens);
   return {
     fetch: async (input, init) => {
-      const request = new Request(absolute(input), init);
-      const { signal } = request;
-      signal.throwIfAborted();
+      // Kept from the `Request`: Node's leaves its listener on the signal that it is given.
+      const { signal = input instanceof Request ? input.signal : null, ...rest } = init ?? {};
+      signal?.throwIfAborted();
+      const request = new Request(absolute(input), { ...rest, signal: null });
       const whole = await incoming(request);
       whole.url.searchParams.delete('scenario');
-      return host.respond(whole, signal);
+      return host.respond(whole, signal ?? undefined);
     },
     trace: (reply) => host.trace(reply),
     stats: () => host.stats(),
