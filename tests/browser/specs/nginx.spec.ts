@@ -27,7 +27,10 @@ let proxy: string;
 /** Each kind of proxy at a path of its own. */
 function config(port: number, upstream: string): string {
   const location = (path: string, lines: string): string =>
-    `location /${path}/ { proxy_pass ${upstream}; proxy_http_version 1.1; ${lines} }`;
+    `location /${path}/ { proxy_pass ${upstream}; ${lines} }`;
+  // Chunks of HTTP/1.1 pass one by one even so; a body that ends with its connection does not.
+  const buffered = 'proxy_ignore_headers X-Accel-Buffering; proxy_http_version 1.0;';
+  const direct = 'proxy_http_version 1.1;';
   return `
 daemon off; pid ${folder}/pid; error_log ${folder}/error.log; worker_processes 1;
 events { worker_connections 64; }
@@ -37,10 +40,10 @@ http {
   scgi_temp_path ${folder}/scgi;
   server {
     listen 127.0.0.1:${port};
-    ${location('on', 'proxy_ignore_headers X-Accel-Buffering;')}
-    ${location('off', 'proxy_buffering off;')}
-    ${location('accel', '')}
-    ${location('gzip', `proxy_ignore_headers X-Accel-Buffering; gzip on; gzip_proxied any;
+    ${location('on', buffered)}
+    ${location('off', `${direct} proxy_buffering off;`)}
+    ${location('accel', direct)}
+    ${location('gzip', `${buffered} gzip on; gzip_proxied any;
       gzip_min_length 1; gzip_types text/event-stream;`)}
   }
 }`;
