@@ -123,7 +123,7 @@ test('leaving a page stops its generator, and other tabs go on', async ({ contex
     pace: { kind: 'fixed', ms: 10 },
   };
   const stays = await controlled(context, server, scenario);
-  const leaves = await controlled(context, server);
+  const leaves = await controlled(context, server, scenario);
   const read = async (path: string): Promise<void> => {
     const response = await fetch(path);
     void response.text().catch(() => undefined);
