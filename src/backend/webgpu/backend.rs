@@ -102,6 +102,24 @@ impl WebGpuBackend {
         &self.verdicts
     }
 
+    /// Kernels of a decode step in the order of their dispatches; empty before there was one.
+    #[must_use]
+    pub fn decode_dispatches(&self) -> Vec<&'static str> {
+        let recordings = self.prepared.as_ref().map(|prepared| &prepared.recordings);
+        let step = recordings.and_then(|all| all.get(&(RowClass::One, Outputs::LastRow)));
+        let dispatches = step.map_or(&[][..], Recorded::dispatches);
+        dispatches.iter().map(|dispatch| dispatch.kernel).collect()
+    }
+
+    /// Pipelines, recordings and buffers made so far: a replayed step makes none.
+    #[must_use]
+    pub fn objects_made(&self) -> usize {
+        let recordings = self.prepared.as_ref().map_or(0, |prepared| {
+            prepared.recordings.len() + prepared.samplings.len()
+        });
+        self.pipelines.len() + recordings + self.vectors.len() + self.matrices.len()
+    }
+
     /// Checks the plan; one that had to be changed gets buffers of its own sizes.
     async fn check_kernels(&mut self) -> Result<(), GpuError> {
         let Some(prepared) = &self.prepared else {
