@@ -25,7 +25,7 @@ test('logprobs bring alternatives whose first is what scoring finds', async () =
   for (const [i, { id, logprob, topLogprobs = [] }] of made.tokens.entries()) {
     const at = made.promptIds.length - 1 + i;
     expect(topLogprobs.map((token) => Object.keys(token))).toEqual(
-      Array(4).fill(['id', 'text', 'logprob']),
+      Array(4).fill(['id', 'text', 'bytes', 'logprob']),
     );
     expect(topLogprobs[0]?.id).toBe(score.top1[at]);
     // Greedy: the chosen one is the likeliest.
