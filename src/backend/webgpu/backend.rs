@@ -4,6 +4,10 @@
 //! replayed from then on: per pass the step state is written, the recording encoded, one
 //! command buffer submitted. Recordings are void when a buffer that they bind is replaced:
 //! when the KV cache grows, or the first time that many rows of logits are asked for.
+//!
+//! Long because it is one implementation of a trait with many methods: each checks with the
+//! ledger and records one operation, and what is more than that lies in `operations` and
+//! `prepared`.
 
 use super::kernels::{embed, linear};
 use super::kv::KvPool;
