@@ -5,6 +5,9 @@
 // moment does not pay for a switch; then the next call that can run gets the engine, and the
 // suspended one goes to the end of the queue. The engine prefills again what it lost meanwhile.
 // Nothing else touches the engine during a step, and nothing polls when no call can run.
+//
+// Long because every kind of call is one job in the same queue, and whatever ends a job (its last
+// token, a cancel, a failure, a lost device) has to see the same state.
 
 import type { Embeddings, Engine } from './engine.js';
 import { codeOf, toWire } from './errors.js';

@@ -103,7 +103,8 @@ fn rejects_hyperparameters_outside_their_limits() {
 #[test]
 fn rejects_features_that_would_change_the_computation() {
     for (builder, key) in [
-        (llama().u32("llama.expert_count", 8), "llama.expert_count"),
+        // Experts are the compat engine's.
+        (llama().u32("llama.expert_count", 8), "compat"),
         (
             llama().str("llama.rope.scaling.type", "dynamic"),
             "llama.rope.scaling.type",

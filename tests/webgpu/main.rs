@@ -1,6 +1,8 @@
 //! The WebGPU backend on the adapter at hand: kernels against their twins, models against their
 //! references.
 
+#[path = "../common/ahead.rs"]
+mod ahead;
 mod architectures;
 mod attention;
 #[path = "../common/mod.rs"]
@@ -14,3 +16,4 @@ mod planes;
 mod rope;
 mod sampling;
 mod self_check;
+mod steps;

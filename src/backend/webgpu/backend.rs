@@ -4,6 +4,10 @@
 //! replayed from then on: per pass the step state is written, the recording encoded, one
 //! command buffer submitted. Recordings are void when a buffer that they bind is replaced:
 //! when the KV cache grows, or the first time that many rows of logits are asked for.
+//!
+//! Long because it is one implementation of a trait with many methods: each checks with the
+//! ledger and records one operation, and what is more than that lies in `operations` and
+//! `prepared`.
 
 use super::kernels::{embed, linear};
 use super::kv::KvPool;
@@ -100,6 +104,24 @@ impl WebGpuBackend {
     #[must_use]
     pub fn verdicts(&self) -> &[Verdict] {
         &self.verdicts
+    }
+
+    /// Kernels of a decode step in the order of their dispatches; empty before there was one.
+    #[must_use]
+    pub fn decode_dispatches(&self) -> Vec<&'static str> {
+        let recordings = self.prepared.as_ref().map(|prepared| &prepared.recordings);
+        let step = recordings.and_then(|all| all.get(&(RowClass::One, Outputs::LastRow)));
+        let dispatches = step.map_or(&[][..], Recorded::dispatches);
+        dispatches.iter().map(|dispatch| dispatch.kernel).collect()
+    }
+
+    /// Pipelines, recordings and buffers made so far: a replayed step makes none.
+    #[must_use]
+    pub fn objects_made(&self) -> usize {
+        let recordings = self.prepared.as_ref().map_or(0, |prepared| {
+            prepared.recordings.len() + prepared.samplings.len()
+        });
+        self.pipelines.len() + recordings + self.vectors.len() + self.matrices.len()
     }
 
     /// Checks the plan; one that had to be changed gets buffers of its own sizes.

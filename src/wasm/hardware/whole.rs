@@ -40,11 +40,8 @@ impl Settings {
         Ok(true)
     }
 
-    /// A backend that waits for its model.
-    #[expect(
-        clippy::unused_async,
-        reason = "the other artifact has to wait for a GPU"
-    )]
+    /// A backend that waits for its model. Asynchronous because the other artifact has to wait
+    /// for a GPU.
     pub(in crate::wasm) async fn open(&self) -> Result<(Hardware, Choices), Error> {
         let reason = if self.names_cpu {
             "asked for"

@@ -179,7 +179,9 @@ test.describe('npm openai', () => {
     }, MESSAGES);
     expect(entries.length).toBe(24);
     const bytes = entries.flatMap((entry) => entry.bytes ?? []);
-    expect(new TextDecoder().decode(Uint8Array.from(bytes))).toBe(alone.text);
+    // A reply that ends in the middle of a character ends before it.
+    const text = new TextDecoder().decode(Uint8Array.from(bytes), { stream: true });
+    expect(text).toBe(alone.text);
     for (const { bytes, top_logprobs } of entries) {
       expect(top_logprobs.length).toBe(2);
       expect(top_logprobs[0]?.bytes).toEqual(bytes);
