@@ -48,7 +48,7 @@ fn bound(module: Module, kind: Kind) -> Result<()> {
     let ran = stamp::unless_fresh(name, &inputs, &output, || {
         eprintln!("build: wasm-bindgen, {name}");
         bind(&compiled, name)?;
-        if kind == Kind::Release {
+        if kind == Kind::Release || *module == Module::Streaming {
             optimize(&output, module)
         } else {
             Ok(())
@@ -75,9 +75,12 @@ fn bind(compiled: &Path, name: &str) -> Result<()> {
 fn optimize(file: &Path, module: Module) -> Result<()> {
     let level = match module {
         Module::Engine | Module::Compat => "-O3",
-        Module::Streaming => "-Os",
+        Module::Streaming => "-Oz",
     };
-    eprintln!("build: wasm-opt {level} (minutes)");
+    eprintln!(
+        "build: wasm-opt {level}, {} (minutes for an engine)",
+        module.name()
+    );
     let smaller = file.with_extension("wasm.opt");
     let mut command = Command::new("node");
     command
