@@ -48,7 +48,7 @@ fn bound(module: Module, kind: Kind) -> Result<()> {
     let ran = stamp::unless_fresh(name, &inputs, &output, || {
         eprintln!("build: wasm-bindgen, {name}");
         bind(&compiled, name)?;
-        if kind == Kind::Release || *module == Module::Streaming {
+        if kind == Kind::Release || module == Module::Streaming {
             optimize(&output, module)
         } else {
             Ok(())
