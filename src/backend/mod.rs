@@ -100,6 +100,26 @@ pub struct ModelShape {
     pub block_tokens: usize,
 }
 
+/// What a model's header says of the work to come.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outline {
+    /// Its sizes.
+    pub shape: ModelShape,
+    /// Types of its matrices, each once, with their bytes in the file.
+    pub types: Vec<(GgmlType, u64)>,
+}
+
+impl Outline {
+    /// Weights in all, as the bytes and types tell.
+    #[must_use]
+    pub fn weights(&self) -> f64 {
+        let of = |&(ty, bytes): &(GgmlType, u64)| {
+            bytes as f64 * ty.block_elements() as f64 / ty.block_bytes() as f64
+        };
+        self.types.iter().map(of).sum()
+    }
+}
+
 /// One tensor's rows inside a matrix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartSpec {

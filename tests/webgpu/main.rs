@@ -17,3 +17,4 @@ mod rope;
 mod sampling;
 mod self_check;
 mod steps;
+mod tune;

@@ -9,6 +9,8 @@
 //! ledger and records one operation, and what is more than that lies in `operations` and
 //! `prepared`.
 
+use std::rc::Rc;
+
 use super::kernels::{embed, linear};
 use super::kv::KvPool;
 use super::operations::{Parts, RowClass};
@@ -16,18 +18,20 @@ use super::planes::{Allocations, Matrix};
 use super::prepared::{Pass, Prepared, SLOT_BYTES, ring_slot};
 use super::recorder::{Pipelines, Recorder, Recording as Recorded};
 use super::sampler::{Mode, SampleStep, read_slot};
-use super::self_check::{Model, Verdict, self_check};
 use super::step::StepSequence;
-use super::{AdapterDescription, Gpu, GpuError, WebGpuOptions, row_stride};
+use super::{
+    AdapterDescription, Given, Gpu, GpuError, Kernels, Preparation, Report, Verdict, WebGpuOptions,
+    row_stride,
+};
 use crate::backend::ledger::Ledger;
 use crate::backend::ops::{
     Attention, Cache, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, OutResidual,
     QkRopeAppend,
 };
 use crate::backend::{
-    Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Outputs,
-    Recording, RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, TokenSource,
-    VectorId,
+    Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Outline,
+    Outputs, Recording, RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot,
+    TokenSource, VectorId,
 };
 use crate::gguf::GgmlType;
 
@@ -45,9 +49,10 @@ pub struct WebGpuBackend {
     ledger: Ledger,
     allocations: Allocations,
     pipelines: Pipelines,
-    /// Types of the matrices, each once.
-    types: Vec<GgmlType>,
-    verdicts: Vec<Verdict>,
+    /// Types of the matrices, each once, with their bytes.
+    types: Vec<(GgmlType, u64)>,
+    given: Given,
+    kernels: Option<Kernels>,
     matrices: Vec<Matrix>,
     vectors: Vec<wgpu::Buffer>,
     frequencies: Vec<wgpu::Buffer>,
@@ -58,7 +63,8 @@ pub struct WebGpuBackend {
 }
 
 /// The caller's clock, milliseconds.
-struct NowMs(Box<dyn Fn() -> f64>);
+#[derive(Clone)]
+struct NowMs(Rc<dyn Fn() -> f64>);
 
 impl std::fmt::Debug for NowMs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -77,15 +83,23 @@ impl WebGpuBackend {
             allocations: Allocations::default(),
             pipelines: Pipelines::with_fault(options.fault),
             types: Vec::new(),
-            verdicts: Vec::new(),
+            given: Given::default(),
+            kernels: None,
             matrices: Vec::new(),
             vectors: Vec::new(),
             frequencies: Vec::new(),
             prepared: None,
-            now_ms: NowMs(Box::new(now_ms)),
+            now_ms: NowMs(Rc::new(now_ms)),
             read_ms: 0.0,
             read: Vec::new(),
         }
+    }
+
+    /// With what the caller brings along.
+    #[must_use]
+    pub fn with_given(mut self, given: Given) -> Self {
+        self.given = given;
+        self
     }
 
     /// Names of the adapter.
@@ -103,7 +117,46 @@ impl WebGpuBackend {
     /// How the checks of the kernels went that the model needs.
     #[must_use]
     pub fn verdicts(&self) -> &[Verdict] {
-        &self.verdicts
+        self.report().map_or(&[], |report| &report.checks)
+    }
+
+    /// What was found out about the device; `None` before [`ready`](Backend::ready).
+    #[must_use]
+    pub fn report(&self) -> Option<&Report> {
+        self.kernels.as_ref().map(|kernels| &kernels.report)
+    }
+
+    /// Whether an earlier load had found it.
+    #[must_use]
+    pub fn report_is_known(&self) -> bool {
+        self.kernels
+            .as_ref()
+            .is_some_and(|kernels| kernels.is_known)
+    }
+
+    /// The work of finding the kernels of a model, which can be done while its weights arrive:
+    /// [`adopt`](Self::adopt) takes what comes out.
+    pub fn preparation(
+        &self,
+        outline: Outline,
+    ) -> impl Future<Output = Result<Kernels, GpuError>> + use<> {
+        let (gpu, options, given) = (self.gpu.clone(), self.options, self.given.clone());
+        let now_ms = self.now_ms.clone();
+        async move {
+            let preparation = Preparation {
+                gpu,
+                options,
+                given: &given,
+                outline,
+                now_ms: &*now_ms.0,
+            };
+            preparation.run().await
+        }
+    }
+
+    /// Takes kernels that were found before all weights were there.
+    pub fn adopt(&mut self, kernels: Kernels) {
+        self.kernels = Some(kernels);
     }
 
     /// Kernels of a decode step in the order of their dispatches; empty before there was one.
@@ -124,25 +177,36 @@ impl WebGpuBackend {
         self.pipelines.len() + recordings + self.vectors.len() + self.matrices.len()
     }
 
-    /// Checks the plan; one that had to be changed gets buffers of its own sizes.
+    /// Finds the kernels, where that was not done before, and sets up what they need.
     async fn check_kernels(&mut self) -> Result<(), GpuError> {
         let Some(prepared) = &self.prepared else {
             return Ok(());
         };
-        let (mut plan, shape) = (prepared.plan.clone(), prepared.shape);
-        let model = Model {
-            types: &self.types,
-            layout: prepared.pools[0].layout(),
-            num_heads: shape.heads.num_heads,
-            has_window: shape.window_layers > 0,
+        let shape = prepared.shape;
+        let outline = Outline {
+            shape,
+            types: self.types.clone(),
         };
-        let (gpu, pipelines) = (&self.gpu, &mut self.pipelines);
-        self.verdicts = self_check(gpu, pipelines, &mut plan, &model).await?;
-        if self.verdicts.iter().any(|verdict| verdict.fault.is_some()) {
+        // Another shard may have brought types that were not known.
+        let suits = |kernels: &Kernels| {
+            let known = &kernels.outline;
+            let knows = |(ty, _): &(GgmlType, u64)| known.types.iter().any(|(it, _)| it == ty);
+            known.shape == shape && outline.types.iter().all(knows)
+        };
+        let mut kernels = match self.kernels.take().filter(suits) {
+            Some(kernels) => kernels,
+            None => self.preparation(outline).await?,
+        };
+        if !kernels.pipelines.is_empty() {
+            self.pipelines = std::mem::take(&mut kernels.pipelines);
+        }
+        if kernels.plan != prepared.plan {
             let weights = (&self.matrices[..], &self.ledger.ropes[..]);
-            let prepared = Prepared::new(gpu, &self.options, &shape, weights, Some(plan))?;
+            let plan = Some(kernels.plan.clone());
+            let prepared = Prepared::new(&self.gpu, &self.options, &shape, weights, plan)?;
             self.prepared = Some(prepared);
         }
+        self.kernels = Some(kernels);
         Ok(())
     }
 
@@ -264,8 +328,10 @@ impl Backend for WebGpuBackend {
         let write = (ggml_type, first_row, blocks);
         target.write(&self.gpu, &mut self.allocations, part, write)?;
         self.ledger.commit_rows(matrix, part, ggml_type, rows);
-        if !self.types.contains(&ggml_type) {
-            self.types.push(ggml_type);
+        let bytes = blocks.len() as u64;
+        match self.types.iter_mut().find(|(ty, _)| *ty == ggml_type) {
+            Some((_, sum)) => *sum += bytes,
+            None => self.types.push((ggml_type, bytes)),
         }
         Ok(())
     }
@@ -289,7 +355,8 @@ impl Backend for WebGpuBackend {
     fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError> {
         self.ledger.check_prepare(shape)?;
         let weights = (&self.matrices[..], &self.ledger.ropes[..]);
-        let prepared = Prepared::new(&self.gpu, &self.options, shape, weights, None)?;
+        let plan = self.kernels.as_ref().map(|kernels| kernels.plan.clone());
+        let prepared = Prepared::new(&self.gpu, &self.options, shape, weights, plan)?;
         self.prepared = Some(prepared);
         self.ledger.prepare(shape)
     }

@@ -3,10 +3,12 @@
 mod case;
 mod params;
 mod shaders;
+mod timed;
 mod variant;
 
 pub use case::{Shape, case, case_in, plain, random_blocks, weights};
 pub(super) use shaders::activation_part;
+pub use timed::Timed;
 pub use variant::Variant;
 
 use super::super::planes::{Matrix, Piece};
