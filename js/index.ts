@@ -1,18 +1,25 @@
 // The entry of the package `tokenbrook`. Importing it touches no global of the browser.
 
+export { diagnose } from './diagnose.js';
 export { load } from './load.js';
 export { TokenbrookError } from './errors.js';
 export type { ErrorCode } from './errors.js';
 export type {
+  AdapterDiagnosis,
   Backend,
   ChatMessage,
   Delivery,
   DeliveryVerdict,
   DeliveryWindow,
+  Diagnosis,
   EmbedOptions,
   FinishReason,
   GenerateOptions,
+  GpuOptions,
+  GpuReport,
   JsonSchema,
+  KernelRole,
+  KvCacheFormat,
   LoadOptions,
   Memory,
   Model,
@@ -24,6 +31,7 @@ export type {
   Source,
   SourceFile,
   Stats,
+  StorageDiagnosis,
   TemplateOptions,
   Token,
   TokenIterator,

@@ -63,6 +63,10 @@ impl Backend for AnyBackend {
         each!(self, backend => backend.ready().await)
     }
 
+    fn keep_recording(&mut self) -> bool {
+        each!(self, backend => backend.keep_recording())
+    }
+
     fn allocate_block(&mut self, cache: Cache) -> Result<BlockId, BackendError> {
         each!(self, backend => backend.allocate_block(cache))
     }

@@ -22,6 +22,7 @@ mod error;
 mod ledger;
 mod memory;
 pub mod ops;
+mod pace;
 mod parts;
 pub mod reference;
 mod sampling;
@@ -32,6 +33,7 @@ pub mod webgpu;
 
 pub use any::AnyBackend;
 pub use error::BackendError;
+pub use pace::{Pace, measure};
 pub use sampling::{
     Adjustments, Logprobs, SampleParams, Sampled, TokenBias, TokenLogprob, TokenUse, arg_max,
     log_sum_exp, sample,
@@ -266,6 +268,12 @@ pub trait Backend {
     /// Waits until what loading has begun is done, and reports what failed meanwhile.
     async fn ready(&mut self) -> Result<(), BackendError> {
         Ok(())
+    }
+
+    /// Keeps what was recorded since [`begin`](Self::begin) for later passes of the shape, without
+    /// running it; false for a backend that records nothing.
+    fn keep_recording(&mut self) -> bool {
+        false
     }
 
     /// Takes a KV block of a cache; its contents are undefined.

@@ -39,7 +39,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
-use crate::backend::{Backend, BackendMemory};
+use crate::backend::{Backend, BackendMemory, Outputs, SampleParams, Slot, TokenSource};
 use crate::measure::Clock;
 use crate::model::{ModelFacts, Plan};
 use crate::tokenizer::{
@@ -114,6 +114,40 @@ impl<B: Backend> Session<B> {
     pub async fn ready(&mut self) -> Result<(), SessionError> {
         self.backend.ready().await?;
         self.pacer = Pacer::new(self.backend.least_rows(), MAX_ROWS);
+        Ok(())
+    }
+
+    /// Records the passes of a generation, and runs one, so that the first token waits for
+    /// nothing that could have been made before. A backend that records nothing gains nothing.
+    ///
+    /// # Errors
+    /// The backend's.
+    pub async fn warm(&mut self) -> Result<(), SessionError> {
+        if !self.backend.keep_recording() {
+            return Ok(());
+        }
+        // The class of the largest passes, which those of most prompts belong to.
+        let prompt = vec![0; MAX_ROWS.min(self.kv.capacity())];
+        for outputs in [Outputs::Nothing, Outputs::LastRow] {
+            self.begin(TokenSource::Ids(&prompt), outputs)?;
+            self.backend.keep_recording();
+        }
+        self.begin(TokenSource::Ids(&[0]), Outputs::LastRow)?;
+        self.backend.sample(Slot::Logits, &SampleParams::GREEDY)?;
+        self.backend.keep_recording();
+        let drawn = SampleParams {
+            temperature: 0.8,
+            top_k: 40,
+            top_p: 0.95,
+            ..SampleParams::GREEDY
+        };
+        let slot = self
+            .pass(TokenSource::Ids(&[0]), Outputs::LastRow, Some(&drawn))
+            .await?;
+        if let Some(slot) = slot {
+            self.backend.read_token(slot).await?;
+        }
+        self.kv.truncate(0, &mut self.backend);
         Ok(())
     }
 

@@ -39,6 +39,7 @@ struct Info<'a> {
     precision: &'static str,
     threads: u32,
     adapter: Option<String>,
+    gpu: Option<serde_json::Value>,
     wasm_variant: &'static str,
 }
 
@@ -105,6 +106,7 @@ impl Engine {
             precision: self.choices.precision,
             threads: 1,
             adapter: hardware::adapter(self.session.backend()),
+            gpu: hardware::report(self.session.backend()),
             wasm_variant: VARIANT,
         })
     }

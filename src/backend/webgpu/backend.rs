@@ -20,8 +20,8 @@ use super::recorder::{Pipelines, Recorder, Recording as Recorded};
 use super::sampler::{Mode, SampleStep, read_slot};
 use super::step::StepSequence;
 use super::{
-    AdapterDescription, Given, Gpu, GpuError, Kernels, Preparation, Report, Verdict, WebGpuOptions,
-    row_stride,
+    AdapterDescription, Given, Gpu, GpuError, Kernels, Phase, Preparation, Report, Verdict,
+    WebGpuOptions, row_stride,
 };
 use crate::backend::ledger::Ledger;
 use crate::backend::ops::{
@@ -136,9 +136,13 @@ impl WebGpuBackend {
 
     /// The work of finding the kernels of a model, which can be done while its weights arrive:
     /// [`adopt`](Self::adopt) takes what comes out.
+    ///
+    /// # Errors
+    /// As [`Preparation::run`].
     pub fn preparation(
         &self,
         outline: Outline,
+        phase: Box<dyn Fn(Phase)>,
     ) -> impl Future<Output = Result<Kernels, GpuError>> + use<> {
         let (gpu, options, given) = (self.gpu.clone(), self.options, self.given.clone());
         let now_ms = self.now_ms.clone();
@@ -149,6 +153,7 @@ impl WebGpuBackend {
                 given: &given,
                 outline,
                 now_ms: &*now_ms.0,
+                phase: &*phase,
             };
             preparation.run().await
         }
@@ -195,7 +200,7 @@ impl WebGpuBackend {
         };
         let mut kernels = match self.kernels.take().filter(suits) {
             Some(kernels) => kernels,
-            None => self.preparation(outline).await?,
+            None => self.preparation(outline, Box::new(|_| ())).await?,
         };
         if !kernels.pipelines.is_empty() {
             self.pipelines = std::mem::take(&mut kernels.pipelines);
@@ -371,6 +376,15 @@ impl Backend for WebGpuBackend {
         self.check_kernels().await?;
         self.measure_reading().await?;
         Ok(())
+    }
+
+    fn keep_recording(&mut self) -> bool {
+        if let Some(prepared) = &mut self.prepared
+            && let (Some(key), Some(recorded)) = (prepared.pass.key, prepared.pass.recorded.take())
+        {
+            prepared.recordings.insert(key, recorded);
+        }
+        true
     }
 
     fn allocate_block(&mut self, cache: Cache) -> Result<BlockId, BackendError> {
@@ -554,11 +568,9 @@ impl Backend for WebGpuBackend {
 
     async fn submit(&mut self) -> Result<(), BackendError> {
         self.ledger.submit()?;
+        self.keep_recording();
         let prepared = self.prepared.as_mut().ok_or(NOT_PREPARED)?;
         let key = prepared.pass.key.ok_or(NOT_PREPARED)?;
-        if let Some(recorded) = prepared.pass.recorded.take() {
-            prepared.recordings.insert(key, recorded);
-        }
         prepared.run(&self.gpu, key).await?;
         Ok(())
     }

@@ -122,6 +122,19 @@ impl Choice {
         }
     }
 
+    /// Whether invocations wait for each other at barriers.
+    pub(super) fn cooperates(self) -> bool {
+        match self {
+            Self::Norm(variant) => variant != rms_norm::Variant::Serial,
+            Self::Rope(variant) => variant != qk_rope_append::Variant::Serial,
+            Self::Sample(variant) => variant != sample::Variant::Serial,
+            Self::Linear(_, variant) => {
+                variant.is_cooperative() || variant == linear::Variant::Gemm
+            }
+            Self::Attention(_, variant) => !matches!(variant, attention::Variant::Serial { .. }),
+        }
+    }
+
     /// The variant in words.
     pub(super) fn name(self) -> String {
         match self {

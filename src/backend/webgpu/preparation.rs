@@ -7,7 +7,7 @@ use super::choice::{Choice, Role};
 use super::plan::Plan;
 use super::recorder::Pipelines;
 use super::report::{InUse, Report, Verdict};
-use super::self_check::{Model, self_check};
+use super::self_check::{Model, compile, self_check};
 use super::tune::{Tuned, tune};
 use super::{Gpu, GpuError, WebGpuOptions, platform};
 use crate::backend::Outline;
@@ -20,6 +20,15 @@ pub struct Given {
     pub variants: Vec<InUse>,
     /// Reports of earlier loads.
     pub reports: Vec<Report>,
+}
+
+/// What is being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Variants are made and measured.
+    Compile,
+    /// The chosen ones are checked.
+    Check,
 }
 
 /// Kernels of a model, ready to be recorded.
@@ -41,6 +50,7 @@ pub struct Preparation<'a> {
     pub(super) given: &'a Given,
     pub(super) outline: Outline,
     pub(super) now_ms: &'a dyn Fn() -> f64,
+    pub(super) phase: &'a dyn Fn(Phase),
 }
 
 impl Preparation<'_> {
@@ -57,6 +67,14 @@ impl Preparation<'_> {
         for &choice in &given {
             plan.prefer(choice);
         }
+        let types: Vec<GgmlType> = self.outline.types.iter().map(|(ty, _)| *ty).collect();
+        let model = Model {
+            types: &types,
+            layout,
+            num_heads: self.outline.shape.heads.num_heads,
+            has_window: self.outline.shape.window_layers > 0,
+            width: self.outline.shape.hidden_size,
+        };
         let mut pipelines = Pipelines::with_fault(options.fault);
         let key = self.key();
         let known = self.given.reports.iter().find(|report| report.key == key);
@@ -64,6 +82,8 @@ impl Preparation<'_> {
             && let Some(choices) = self.known(report, &layout)
         {
             choices.into_iter().for_each(|choice| plan.prefer(choice));
+            (self.phase)(Phase::Compile);
+            compile(gpu, &mut pipelines, &plan, &model)?;
             return Ok(Kernels {
                 plan,
                 pipelines,
@@ -72,14 +92,8 @@ impl Preparation<'_> {
                 is_known: true,
             });
         }
-        let types: Vec<GgmlType> = self.outline.types.iter().map(|(ty, _)| *ty).collect();
-        let model = Model {
-            types: &types,
-            layout,
-            num_heads: self.outline.shape.heads.num_heads,
-            has_window: self.outline.shape.window_layers > 0,
-        };
         let started = (self.now_ms)();
+        (self.phase)(Phase::Compile);
         let mut tuned = Tuned::default();
         // A plan that was asked for by its kind is taken as it is.
         if options.plan.is_none() {
@@ -89,6 +103,7 @@ impl Preparation<'_> {
             tuned = tune(gpu, &mut pipelines, &mut plan, what, how).await?;
         }
         let tuned_at = (self.now_ms)();
+        (self.phase)(Phase::Check);
         let verdicts = self_check(gpu, &mut pipelines, &mut plan, &model).await?;
         let report = Report {
             key,

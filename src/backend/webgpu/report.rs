@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::backend::Pace;
+
 /// How the check of one variant went.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
@@ -33,24 +35,6 @@ pub struct InUse {
     pub role: String,
     /// The variant.
     pub variant: String,
-}
-
-/// Times that the measured kernels predict for the whole model, milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Pace {
-    /// A token of an answer.
-    pub decode_ms: f64,
-    /// A token of a prompt.
-    pub prefill_ms: f64,
-}
-
-impl Pace {
-    /// Time of a prompt and an answer of this many tokens each, about a turn of a chat.
-    #[must_use]
-    pub fn turn_ms(&self) -> f64 {
-        64.0 * (self.decode_ms + self.prefill_ms)
-    }
 }
 
 /// All of it. A report holds for every load with the same key.

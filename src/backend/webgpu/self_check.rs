@@ -4,7 +4,7 @@
 //! and one long context among them, all in one submission. A variant that is wrong, or that
 //! the device refuses, gives way to the next safer one, which is checked in turn.
 
-use super::check::{Case, Outcome, run_all};
+use super::check::{Case, Outcome, output, run_all};
 use super::choice::{Choice, Role};
 use super::kernels::attention_case::{self, AttentionCase};
 use super::kernels::qk_rope_append_case::{self, AppendCase, Judged};
@@ -16,7 +16,7 @@ use super::kernels::{
 use super::kv::KvLayout;
 use super::operations::RowClass;
 use super::plan::Plan;
-use super::recorder::Pipelines;
+use super::recorder::{Pipelines, Recorder};
 use super::sampler::{SampleStep, read_slot};
 use super::{Gpu, GpuError, Verdict};
 use crate::backend::ops::{Activation, Cache};
@@ -43,6 +43,8 @@ pub(super) struct Model<'a> {
     pub(super) num_heads: usize,
     /// Whether layers have windows.
     pub(super) has_window: bool,
+    /// `C`.
+    pub(super) width: usize,
 }
 
 /// Checks a plan, and changes it where a variant is wrong.
@@ -89,6 +91,28 @@ fn wrong(kernel: &str, fault: &str) -> GpuError {
     }
 }
 
+/// Makes the pipelines of a plan without waiting for them or running anything: the device
+/// compiles while weights arrive.
+///
+/// # Errors
+/// The device's.
+pub(super) fn compile(
+    gpu: &Gpu,
+    pipelines: &mut Pipelines,
+    plan: &Plan,
+    model: &Model<'_>,
+) -> Result<(), GpuError> {
+    let mut cases = shared_cases(gpu, model)?;
+    for role in Role::ALL {
+        cases.extend(cases_of(gpu, model, plan.choice(role), Depth::Pipelines)?);
+    }
+    for case in cases {
+        let mut recorder = Recorder::new(gpu, pipelines);
+        (case.record)(&mut recorder, &output(gpu, &case))?;
+    }
+    Ok(())
+}
+
 /// How much of a variant is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
@@ -96,6 +120,8 @@ pub(super) enum Depth {
     Whole,
     /// One small case: enough to be timed.
     Glance,
+    /// Small cases that make all pipelines.
+    Pipelines,
 }
 
 /// The first fault of each variant, all of them in one submission.
@@ -172,8 +198,8 @@ fn cases_of(
             let case = linear::case(gpu, variant, store, &parts, size, SEED)?;
             Ok(vec![case])
         }
-        Choice::Linear(class, variant) => products(gpu, variant, model, class),
-        Choice::Attention(class, variant) => Ok(attentions(gpu, variant, model, class)),
+        Choice::Linear(class, variant) => products(gpu, variant, model, (class, depth)),
+        Choice::Attention(class, variant) => Ok(attentions(gpu, variant, model, (class, depth))),
     }
 }
 
@@ -198,16 +224,21 @@ fn products(
     gpu: &Gpu,
     variant: linear::Variant,
     model: &Model<'_>,
-    class: RowClass,
+    (class, depth): (RowClass, Depth),
 ) -> Result<Vec<Case>, GpuError> {
     use linear::Shape;
     let rows = rows(class);
+    let needs_all = depth == Depth::Pipelines;
     let mut cases = Vec::new();
     for (i, &ty) in model.types.iter().enumerate() {
         let store = Shape::Store(0, true);
-        let size = [rows, 768];
+        // How many lanes share a row depends on its length: as long as the model's.
+        let size = match depth {
+            Depth::Pipelines => [rows, model.width.next_multiple_of(256)],
+            Depth::Whole | Depth::Glance => [rows, 768],
+        };
         cases.push(linear::case(gpu, variant, store, &[(ty, 70)], size, SEED)?);
-        if i > 0 {
+        if i > 0 && !needs_all {
             continue;
         }
         for shape in [
@@ -221,6 +252,9 @@ fn products(
                 _ => variant,
             };
             cases.push(linear::case(gpu, variant, shape, &[(ty, 70)], size, SEED)?);
+        }
+        if needs_all {
+            continue;
         }
         let size = [rows, LONG_ROW];
         cases.push(linear::case(gpu, variant, store, &[(ty, 8)], size, SEED)?);
@@ -253,16 +287,20 @@ fn attentions(
     gpu: &Gpu,
     variant: attention::Variant,
     model: &Model<'_>,
-    class: RowClass,
+    (class, depth): (RowClass, Depth),
 ) -> Vec<Case> {
     let rows = rows(class);
+    let long = match depth {
+        Depth::Whole => LONG_CONTEXT,
+        Depth::Glance | Depth::Pipelines => 20,
+    };
     let full = AttentionCase {
         layout: model.layout,
         kind: Cache::Full,
         num_heads: model.num_heads,
         window: None,
         soft_cap: None,
-        sequences: vec![[rows, LONG_CONTEXT]],
+        sequences: vec![[rows, long]],
     };
     let mut shapes = vec![
         AttentionCase {

@@ -9,24 +9,25 @@ use super::check::output;
 use super::choice::{Choice, Role};
 use super::kernels::attention_case::{self, AttentionCase};
 use super::kernels::qk_rope_append_case::{self, AppendCase, Judged};
-use super::kernels::{linear, rms_norm};
+use super::kernels::{linear, rms_norm, sample};
 use super::operations::RowClass;
 use super::plan::Plan;
 use super::recorder::{Extents, Pipelines, Recorder, Recording};
-use super::report::{Pace, Timing, Verdict};
+use super::report::{Timing, Verdict};
 use super::self_check::{Depth, Model, check};
 use super::stopwatch::{Lap, time};
 use super::{Capabilities, Gpu, GpuError};
 use crate::backend::ops::Cache;
-use crate::backend::{Outline, RopeKind};
+use crate::backend::{Outline, Pace, RopeKind};
 use crate::gguf::GgmlType;
 
-/// Roles that are measured. The sampler has its variant by the kind of the plan: what it takes
-/// is a small part of a step.
-const MEASURED: [Role; 8] = [
+/// What decides between variants with barriers and without.
+const DECIDING: Role = Role::Linear(RowClass::One);
+
+/// The other roles that are measured. What the sampler takes is a small part of a step.
+const MEASURED: [Role; 7] = [
     Role::Norm,
     Role::Rope,
-    Role::Linear(RowClass::One),
     Role::Linear(RowClass::Few),
     Role::Linear(RowClass::Many),
     Role::Attention(RowClass::One),
@@ -43,6 +44,9 @@ const NEAR: f64 = 2.0;
 /// The most repeats of a dispatch, and the longest that they may take together, microseconds.
 const MOST_REPEATS: f64 = 64.0;
 const LAP_MICROS: f64 = 4000.0;
+
+/// Rows of a prompt that are normalized.
+const PROMPT_ROWS: usize = 16;
 
 /// Types with a smaller share of the weights' bytes decide nothing.
 const LEAST_SHARE: f64 = 0.05;
@@ -77,51 +81,109 @@ pub(super) async fn tune(
     (model, outline, fast): (&Model<'_>, &Outline, bool),
     (given, now_ms): (&[Role], &dyn Fn() -> f64),
 ) -> Result<Tuned, GpuError> {
-    let capabilities = gpu.capabilities();
-    let roles = MEASURED.iter().filter(|role| !given.contains(role));
-    let candidates: Vec<_> = roles
-        .flat_map(|role| role.candidates(capabilities, &model.layout, fast))
-        .collect();
-    let checks = check(gpu, pipelines, model, &candidates, Depth::Glance).await?;
-    let right = candidates.iter().zip(&checks);
-    let right: Vec<_> = right
-        .filter(|(_, verdict)| verdict.fault.is_none())
-        .map(|(choice, _)| *choice)
-        .collect();
-    let workload = Workload::new(gpu, model, outline)?;
-    let mut entries = Vec::new();
-    for &choice in &right {
-        workload.record(gpu, pipelines, choice, &mut entries)?;
+    let mut search = Search {
+        gpu,
+        pipelines,
+        model,
+        workload: Workload::new(gpu, model, outline)?,
+        now_ms,
+        entries: Vec::new(),
+        faulty: Vec::new(),
+    };
+    let of = |role: Role| role.candidates(gpu.capabilities(), &model.layout, fast);
+    let is_open = |role: &&Role| !given.contains(role);
+    // Decode's products first: they tell whether this device is one for barriers, and so which
+    // half of the others need not even be compiled.
+    search.time(of(DECIDING)).await?;
+    let suits = search.division();
+    for role in MEASURED.iter().filter(is_open) {
+        let mut candidates = of(*role);
+        candidates.retain(|choice| *role == Role::Norm || suits(choice));
+        search.time(candidates).await?;
     }
-    measure(gpu, &mut entries, now_ms).await?;
-    for role in MEASURED {
-        let Some(best) = fastest(&entries, role) else {
-            continue;
-        };
-        let kept = total(&entries, plan.choice(role));
-        if kept.is_none_or(|kept| total(&entries, best).is_some_and(|best| best < CLEARLY * kept)) {
+    for role in MEASURED.iter().filter(is_open) {
+        if let Some(best) = search.better(plan.choice(*role)) {
             plan.prefer(best);
         }
     }
-    follow(plan, given);
-    let faulty = checks.into_iter().filter(|it| it.fault.is_some());
+    if is_open(&&DECIDING)
+        && let Some(best) = search.better(plan.choice(DECIDING))
+    {
+        plan.prefer(best);
+    }
+    if is_open(&&Role::Sample) {
+        // The sampler divides its work as the products do.
+        let cooperates = plan.linear(RowClass::One).is_cooperative();
+        let variants = [sample::Variant::Serial, sample::Variant::Tree];
+        plan.prefer(Choice::Sample(variants[usize::from(cooperates)]));
+    }
+    let timings = search.entries.iter().map(Entry::timing).collect();
     Ok(Tuned {
-        checks: faulty.collect(),
-        timings: entries.iter().map(Entry::timing).collect(),
-        pace: workload.pace(&entries, plan, outline),
+        timings,
+        pace: search.workload.pace(&search.entries, plan, outline),
+        checks: search.faulty,
     })
 }
 
-/// The sampler divides its work as the norms do.
-fn follow(plan: &mut Plan, given: &[Role]) {
-    use super::kernels::sample;
-    if given.contains(&Role::Sample) {
-        return;
+/// Variants being timed.
+struct Search<'a> {
+    gpu: &'a Gpu,
+    pipelines: &'a mut Pipelines,
+    model: &'a Model<'a>,
+    workload: Workload<'a>,
+    now_ms: &'a dyn Fn() -> f64,
+    entries: Vec<Entry>,
+    faulty: Vec<Verdict>,
+}
+
+impl Search<'_> {
+    /// Times those that compute a small case right, and are not timed yet.
+    async fn time(&mut self, mut choices: Vec<Choice>) -> Result<(), GpuError> {
+        choices.retain(|choice| !self.entries.iter().any(|entry| entry.choice == *choice));
+        let checks = check(
+            self.gpu,
+            self.pipelines,
+            self.model,
+            &choices,
+            Depth::Glance,
+        )
+        .await?;
+        let first = self.entries.len();
+        for (choice, verdict) in choices.into_iter().zip(checks) {
+            if verdict.fault.is_some() {
+                self.faulty.push(verdict);
+                continue;
+            }
+            let entries = &mut self.entries;
+            self.workload
+                .record(self.gpu, self.pipelines, choice, entries)?;
+        }
+        measure(self.gpu, &mut self.entries[first..], self.now_ms).await
     }
-    plan.prefer(Choice::Sample(match plan.norm() {
-        rms_norm::Variant::Serial => sample::Variant::Serial,
-        rms_norm::Variant::Tree | rms_norm::Variant::Subgroup => sample::Variant::Tree,
-    }));
+
+    /// Which other variants are worth a look: those with barriers, those without, or all.
+    fn division(&self) -> impl Fn(&Choice) -> bool + use<> {
+        let best = |cooperates: bool| {
+            let mine = self.entries.iter().map(|entry| entry.choice);
+            let mine = mine.filter(|choice| choice.role() == DECIDING);
+            let mine = mine.filter(|choice| choice.cooperates() == cooperates);
+            mine.filter_map(|choice| total(&self.entries, choice))
+                .fold(f64::INFINITY, f64::min)
+        };
+        let (apart, together) = (best(false), best(true));
+        move |choice| match choice.cooperates() {
+            true => together <= NEAR * apart,
+            false => apart <= NEAR * together,
+        }
+    }
+
+    /// The fastest variant in the role of one that it clearly beats.
+    fn better(&self, kept: Choice) -> Option<Choice> {
+        let best = fastest(&self.entries, kept.role())?;
+        let micros = total(&self.entries, best)?;
+        let is_better = total(&self.entries, kept).is_none_or(|kept| micros < CLEARLY * kept);
+        is_better.then_some(best)
+    }
 }
 
 async fn measure(
@@ -130,14 +192,11 @@ async fn measure(
     now_ms: &dyn Fn() -> f64,
 ) -> Result<(), GpuError> {
     // What is run for the first time may be compiled for it: that run is not looked at.
-    for round in 0..2 {
+    for _ in 0..2 {
         let laps: Vec<_> = entries.iter().map(|entry| entry.lap(1)).collect();
         let times = time(gpu, &laps, now_ms).await?;
         for (entry, micros) in entries.iter_mut().zip(times) {
             entry.micros = micros;
-        }
-        if round == 0 && gpu.capabilities().is_software {
-            continue;
         }
     }
     let near: Vec<_> = (0..entries.len())
@@ -267,7 +326,17 @@ impl<'a> Workload<'a> {
                 }
                 return Ok(());
             }
-            Choice::Norm(variant) => rms_norm::case(gpu, variant, [1, self.width], 5),
+            // As in decode, and as in prefill: a variant serves both.
+            Choice::Norm(variant) => {
+                let few = rms_norm::case(gpu, variant, [1, self.width], 5);
+                let many = rms_norm::case(gpu, variant, [PROMPT_ROWS, self.width], 5);
+                for case in [few, many] {
+                    let mut recorder = Recorder::new(gpu, pipelines);
+                    (case.record)(&mut recorder, &output(gpu, &case))?;
+                    add(None, 0.5, recorder.finish(), case.extents);
+                }
+                return Ok(());
+            }
             Choice::Rope(variant) => {
                 let shape = self.append();
                 qk_rope_append_case::case(gpu, variant, (&shape, Judged::Qkv), 5)

@@ -13,6 +13,8 @@ pub(super) use own::*;
 #[cfg(feature = "compat")]
 pub(super) use whole::*;
 
+use std::pin::Pin;
+
 use serde_json::Value;
 
 use crate::Error;
@@ -23,6 +25,12 @@ pub(super) struct Choices {
     pub(super) precision: &'static str,
     pub(super) backend_reason: String,
 }
+
+/// Kernels being found while weights arrive.
+pub(super) type Finding = Pin<Box<dyn Future<Output = Result<Found, Error>>>>;
+
+/// Tells what is being done: `compile`, `check`.
+pub(super) type OnPhase = Box<dyn Fn(&'static str)>;
 
 /// A value that is none of the `known` ones.
 pub(super) fn choice(name: &'static str, value: &Value, known: &'static str) -> Error {
