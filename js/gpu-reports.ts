@@ -23,8 +23,10 @@ export async function readReports(): Promise<GpuReport[]> {
 }
 
 /** Keeps a report in place of an older one with its key. */
-export async function keepReport(found: GpuReport & { isKnown?: boolean }): Promise<void> {
-  const { isKnown: _, ...report } = found;
+export async function keepReport(
+  found: GpuReport & { isKnown?: boolean; profile?: unknown },
+): Promise<void> {
+  const { isKnown: _, profile: __, ...report } = found;
   try {
     await inStore('readwrite', async (store) => {
       await settled(store.put({ report, atMs: Date.now() }, report.key));

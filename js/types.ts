@@ -44,6 +44,8 @@ export interface GpuOptions {
    * kind of adapter, changed to what is measured to be faster.
    */
   plan?: 'software' | 'hardware';
+  /** Profile the model when it is loaded: `model.info.gpu.profile`. Takes a moment. */
+  profile?: boolean;
   /** Variants to use, by role; `model.info.gpu.timings` names those that there are. */
   variants?: Partial<Record<KernelRole, string>>;
 }
@@ -110,9 +112,47 @@ export interface ModelInfo {
   threads: number;
   adapter: string | null;
   /** `isKnown`: an earlier load found it. `null` on the CPU. */
-  gpu: (GpuReport & { isKnown: boolean }) | null;
+  gpu: (GpuReport & { isKnown: boolean; profile?: PassProfile[] }) | null;
   /** `compat`: candle-transformers runs the model, on the CPU. */
   wasmVariant: string;
+}
+
+/** Where a pass's time goes on the GPU: a step of decode, or a chunk of a prompt. */
+export interface PassProfile {
+  rows: number;
+  /** Positions that the last row sees. */
+  positions: number;
+  /** The costliest first. */
+  kernels: KernelProfile[];
+  dispatches: number;
+  /** The whole pass on the device, without sampling. */
+  micros: number;
+  /** Weights and cache that it reads. */
+  bytes: number;
+  flops: number;
+  /** Writing the pass into a command buffer. */
+  encodeMs: number;
+  /** A read where there is no work to wait for. */
+  readMs: number;
+  /** Of a copy, read and written bytes together: the measure of all others. */
+  copyBytesPerSecond: number;
+  /** Of nothing but multiplications with additions. */
+  flopsPerSecond: number;
+}
+
+export interface KernelProfile {
+  kernel: string;
+  /** Of one pass. */
+  dispatches: number;
+  /** Of all of them, once. */
+  micros: number;
+  /** Of the sum of all kernels, 0 to 1. */
+  share: number;
+  bytes: number;
+  flops: number;
+  /** Shares of what the device can do, 0 to 1; caches may take the first beyond 1. */
+  ofCopy: number;
+  ofPeak: number;
 }
 
 /** What `diagnose()` tells; `null` for what cannot be told. */

@@ -270,6 +270,12 @@ pub trait Backend {
         Ok(())
     }
 
+    /// Where the time of the pass submitted last goes, for a backend that can tell. It is run many
+    /// times over: what it wrote to the cache has to be dropped.
+    async fn profile(&self) -> Result<Option<webgpu::Profile>, BackendError> {
+        Ok(None)
+    }
+
     /// Keeps what was recorded since [`begin`](Self::begin) for later passes of the shape, without
     /// running it; false for a backend that records nothing.
     fn keep_recording(&mut self) -> bool {

@@ -39,6 +39,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
+use crate::backend::webgpu::Profile;
 use crate::backend::{Backend, BackendMemory, Outputs, SampleParams, Slot, TokenSource};
 use crate::measure::Clock;
 use crate::model::{ModelFacts, Plan};
@@ -123,13 +124,20 @@ impl<B: Backend> Session<B> {
     /// # Errors
     /// The backend's.
     pub async fn warm(&mut self) -> Result<(), SessionError> {
+        const FEW_ROWS: usize = 2;
         if !self.backend.keep_recording() {
             return Ok(());
         }
-        // The class of the largest passes, which those of most prompts belong to.
+        // Chunks of a prompt and its last one, which samples, of many tokens and of a few.
         let prompt = vec![0; MAX_ROWS.min(self.kv.capacity())];
-        for outputs in [Outputs::Nothing, Outputs::LastRow] {
-            self.begin(TokenSource::Ids(&prompt), outputs)?;
+        for (rows, outputs) in [
+            (MAX_ROWS, Outputs::Nothing),
+            (MAX_ROWS, Outputs::LastRow),
+            (FEW_ROWS, Outputs::Nothing),
+            (FEW_ROWS, Outputs::LastRow),
+        ] {
+            let ids = &prompt[..rows.min(prompt.len())];
+            self.begin(TokenSource::Ids(ids), outputs)?;
             self.backend.keep_recording();
         }
         self.begin(TokenSource::Ids(&[0]), Outputs::LastRow)?;
@@ -149,6 +157,27 @@ impl<B: Backend> Session<B> {
         }
         self.kv.truncate(0, &mut self.backend);
         Ok(())
+    }
+
+    /// Where the time of a step of decode goes, and of a chunk of a prompt, in an empty cache with
+    /// that many positions before; nothing where the backend cannot tell.
+    ///
+    /// # Errors
+    /// The backend's, and [`SessionError::ContextFull`] for a context that is too short.
+    pub async fn profile(&mut self) -> Result<Vec<Profile>, SessionError> {
+        const ROWS: usize = 64;
+        let ids = vec![0; ROWS];
+        self.kv.truncate(0, &mut self.backend);
+        let mut profiles = Vec::new();
+        let passes = [(&ids[..1], Outputs::LastRow), (&ids[..], Outputs::Nothing)];
+        for (rows, outputs) in passes {
+            self.pass(TokenSource::Ids(&ids), Outputs::Nothing, None)
+                .await?;
+            self.pass(TokenSource::Ids(rows), outputs, None).await?;
+            profiles.extend(self.backend.profile().await?);
+            self.kv.truncate(0, &mut self.backend);
+        }
+        Ok(profiles)
     }
 
     /// The backend.

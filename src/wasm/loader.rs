@@ -119,6 +119,9 @@ impl Loader {
         let mut session = inner.finish().map_err(throw_session)?;
         session.ready().await.map_err(throw_session)?;
         session.warm().await.map_err(throw_session)?;
+        if self.settings.profiles() {
+            choices.profile = session.profile().await.map_err(throw_session)?;
+        }
         Ok(Engine::new(session, choices))
     }
 }

@@ -15,56 +15,47 @@ use super::kernels::{embed, linear};
 use super::kv::KvPool;
 use super::operations::{Parts, RowClass};
 use super::planes::{Allocations, Matrix};
-use super::prepared::{Pass, Prepared, SLOT_BYTES, ring_slot};
+use super::prepared::{Pass, Prepared, ring_slot};
 use super::recorder::{Pipelines, Recorder, Recording as Recorded};
 use super::sampler::{Mode, SampleStep, read_slot};
 use super::step::StepSequence;
-use super::{
-    AdapterDescription, Given, Gpu, GpuError, Kernels, Phase, Preparation, Report, Verdict,
-    WebGpuOptions, row_stride,
-};
+use super::{Given, Gpu, GpuError, Kernels, Profile, WebGpuOptions, row_stride};
 use crate::backend::ledger::Ledger;
 use crate::backend::ops::{
     Attention, Cache, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, OutResidual,
     QkRopeAppend,
 };
 use crate::backend::{
-    Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Outline,
-    Outputs, Recording, RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot,
-    TokenSource, VectorId,
+    Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Outputs,
+    Recording, RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, TokenSource,
+    VectorId,
 };
 use crate::gguf::GgmlType;
-
-/// Reads of nothing that are measured.
-const READS_MEASURED: usize = 4;
-
-/// Below this a read is not known to take.
-const LEAST_READ_MS: f64 = 0.02;
 
 /// Backend on a GPU.
 #[derive(Debug)]
 pub struct WebGpuBackend {
-    gpu: Gpu,
-    options: WebGpuOptions,
-    ledger: Ledger,
-    allocations: Allocations,
-    pipelines: Pipelines,
+    pub(super) gpu: Gpu,
+    pub(super) options: WebGpuOptions,
+    pub(super) ledger: Ledger,
+    pub(super) allocations: Allocations,
+    pub(super) pipelines: Pipelines,
     /// Types of the matrices, each once, with their bytes.
-    types: Vec<(GgmlType, u64)>,
-    given: Given,
-    kernels: Option<Kernels>,
-    matrices: Vec<Matrix>,
-    vectors: Vec<wgpu::Buffer>,
-    frequencies: Vec<wgpu::Buffer>,
-    prepared: Option<Prepared>,
-    now_ms: NowMs,
-    read_ms: f64,
-    read: Vec<f32>,
+    pub(super) types: Vec<(GgmlType, u64)>,
+    pub(super) given: Given,
+    pub(super) kernels: Option<Kernels>,
+    pub(super) matrices: Vec<Matrix>,
+    pub(super) vectors: Vec<wgpu::Buffer>,
+    pub(super) frequencies: Vec<wgpu::Buffer>,
+    pub(super) prepared: Option<Prepared>,
+    pub(super) now_ms: NowMs,
+    pub(super) read_ms: f64,
+    pub(super) read: Vec<f32>,
 }
 
 /// The caller's clock, milliseconds.
 #[derive(Clone)]
-struct NowMs(Rc<dyn Fn() -> f64>);
+pub(super) struct NowMs(pub(super) Rc<dyn Fn() -> f64>);
 
 impl std::fmt::Debug for NowMs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -93,142 +84,6 @@ impl WebGpuBackend {
             read_ms: 0.0,
             read: Vec::new(),
         }
-    }
-
-    /// With what the caller brings along.
-    #[must_use]
-    pub fn with_given(mut self, given: Given) -> Self {
-        self.given = given;
-        self
-    }
-
-    /// Names of the adapter.
-    #[must_use]
-    pub fn adapter(&self) -> &AdapterDescription {
-        self.gpu.adapter()
-    }
-
-    /// The device.
-    #[must_use]
-    pub fn gpu(&self) -> &Gpu {
-        &self.gpu
-    }
-
-    /// How the checks of the kernels went that the model needs.
-    #[must_use]
-    pub fn verdicts(&self) -> &[Verdict] {
-        self.report().map_or(&[], |report| &report.checks)
-    }
-
-    /// What was found out about the device; `None` before [`ready`](Backend::ready).
-    #[must_use]
-    pub fn report(&self) -> Option<&Report> {
-        self.kernels.as_ref().map(|kernels| &kernels.report)
-    }
-
-    /// Whether an earlier load had found it.
-    #[must_use]
-    pub fn report_is_known(&self) -> bool {
-        self.kernels
-            .as_ref()
-            .is_some_and(|kernels| kernels.is_known)
-    }
-
-    /// The work of finding the kernels of a model, which can be done while its weights arrive:
-    /// [`adopt`](Self::adopt) takes what comes out.
-    ///
-    /// # Errors
-    /// As [`Preparation::run`].
-    pub fn preparation(
-        &self,
-        outline: Outline,
-        phase: Box<dyn Fn(Phase)>,
-    ) -> impl Future<Output = Result<Kernels, GpuError>> + use<> {
-        let (gpu, options, given) = (self.gpu.clone(), self.options, self.given.clone());
-        let now_ms = self.now_ms.clone();
-        async move {
-            let preparation = Preparation {
-                gpu,
-                options,
-                given: &given,
-                outline,
-                now_ms: &*now_ms.0,
-                phase: &*phase,
-            };
-            preparation.run().await
-        }
-    }
-
-    /// Takes kernels that were found before all weights were there.
-    pub fn adopt(&mut self, kernels: Kernels) {
-        self.kernels = Some(kernels);
-    }
-
-    /// Kernels of a decode step in the order of their dispatches; empty before there was one.
-    #[must_use]
-    pub fn decode_dispatches(&self) -> Vec<&'static str> {
-        let recordings = self.prepared.as_ref().map(|prepared| &prepared.recordings);
-        let step = recordings.and_then(|all| all.get(&(RowClass::One, Outputs::LastRow)));
-        let dispatches = step.map_or(&[][..], Recorded::dispatches);
-        dispatches.iter().map(|dispatch| dispatch.kernel).collect()
-    }
-
-    /// Pipelines, recordings and buffers made so far: a replayed step makes none.
-    #[must_use]
-    pub fn objects_made(&self) -> usize {
-        let recordings = self.prepared.as_ref().map_or(0, |prepared| {
-            prepared.recordings.len() + prepared.samplings.len()
-        });
-        self.pipelines.len() + recordings + self.vectors.len() + self.matrices.len()
-    }
-
-    /// Finds the kernels, where that was not done before, and sets up what they need.
-    async fn check_kernels(&mut self) -> Result<(), GpuError> {
-        let Some(prepared) = &self.prepared else {
-            return Ok(());
-        };
-        let shape = prepared.shape;
-        let outline = Outline {
-            shape,
-            types: self.types.clone(),
-        };
-        // Another shard may have brought types that were not known.
-        let suits = |kernels: &Kernels| {
-            let known = &kernels.outline;
-            let knows = |(ty, _): &(GgmlType, u64)| known.types.iter().any(|(it, _)| it == ty);
-            known.shape == shape && outline.types.iter().all(knows)
-        };
-        let mut kernels = match self.kernels.take().filter(suits) {
-            Some(kernels) => kernels,
-            None => self.preparation(outline, Box::new(|_| ())).await?,
-        };
-        if !kernels.pipelines.is_empty() {
-            self.pipelines = std::mem::take(&mut kernels.pipelines);
-        }
-        if kernels.plan != prepared.plan {
-            let weights = (&self.matrices[..], &self.ledger.ropes[..]);
-            let plan = Some(kernels.plan.clone());
-            let prepared = Prepared::new(&self.gpu, &self.options, &shape, weights, plan)?;
-            self.prepared = Some(prepared);
-        }
-        self.kernels = Some(kernels);
-        Ok(())
-    }
-
-    /// Time that reading takes where there is no work to wait for: the least of a few.
-    async fn measure_reading(&mut self) -> Result<(), GpuError> {
-        let Some(prepared) = &self.prepared else {
-            return Ok(());
-        };
-        let mut least = f64::INFINITY;
-        for _ in 0..READS_MEASURED {
-            let started = (self.now_ms.0)();
-            self.gpu.read(&prepared.ring, SLOT_BYTES).await?;
-            least = least.min((self.now_ms.0)() - started);
-        }
-        // A clock too coarse to see it must not pretend that reading is free.
-        self.read_ms = least.max(LEAST_READ_MS);
-        Ok(())
     }
 
     /// Records one operation of the pass at hand.
@@ -376,6 +231,10 @@ impl Backend for WebGpuBackend {
         self.check_kernels().await?;
         self.measure_reading().await?;
         Ok(())
+    }
+
+    async fn profile(&self) -> Result<Option<Profile>, BackendError> {
+        Ok(self.profile_last().await?)
     }
 
     fn keep_recording(&mut self) -> bool {

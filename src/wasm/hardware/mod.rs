@@ -19,11 +19,14 @@ use serde_json::Value;
 
 use crate::Error;
 use crate::backend::cpu::Precision;
+use crate::backend::webgpu::Profile;
 
 /// What a load decided, for `model.info`.
 pub(super) struct Choices {
     pub(super) precision: &'static str,
     pub(super) backend_reason: String,
+    /// Empty where none was asked for.
+    pub(super) profile: Vec<Profile>,
 }
 
 /// Kernels being found while weights arrive.

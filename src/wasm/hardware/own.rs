@@ -6,8 +6,7 @@ use super::{Choices, Finding, OnPhase, choice, name_of};
 use crate::Error;
 use crate::backend::cpu::{CpuBackend, Precision};
 use crate::backend::webgpu::{
-    DeviceOptions, Given, Gpu, GpuError, InUse, Kernels, KvFormat, Phase, PlanKind, WebGpuBackend,
-    WebGpuOptions,
+    Given, Gpu, GpuError, InUse, Kernels, KvFormat, Phase, PlanKind, WebGpuBackend, WebGpuOptions,
 };
 use crate::backend::{AnyBackend, BackendError, Outline, measure};
 use crate::session;
@@ -30,6 +29,7 @@ pub(in crate::wasm) struct Settings {
     precision: Option<Precision>,
     webgpu: WebGpuOptions,
     given: Given,
+    profiles: bool,
     /// Why `cpu` is asked for, where it was not the caller who did.
     reason: Option<String>,
 }
@@ -50,7 +50,7 @@ impl Settings {
             "precision" => self.precision = read_precision(value)?,
             "backend" => self.backend = read_backend(value)?,
             "kvCache" => self.webgpu.kv = read_kv(value)?,
-            "gpu" => read_gpu(value, &mut self.webgpu, &mut self.given)?,
+            "gpu" => self.read_gpu(value)?,
             // Reports of another version have other fields.
             "gpuReports" => {
                 let reports = value.as_array().into_iter().flatten();
@@ -61,6 +61,38 @@ impl Settings {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// What the caller says of the GPU:
+    /// `{ defaultLimits?, subgroups?, f16?, profile?, plan?, variants? }`.
+    fn read_gpu(&mut self, value: &Value) -> Result<(), Error> {
+        let wrong = || Error::Kind {
+            name: "option \"gpu\"",
+            expected: "{ defaultLimits?, subgroups?, f16?, profile? } of booleans, plan? \
+                       \"software\" or \"hardware\", variants? an object of names by role",
+        };
+        let device = &mut self.webgpu.device;
+        for (name, value) in value.as_object().ok_or_else(wrong)? {
+            let flag = || value.as_bool().ok_or_else(wrong);
+            match (name.as_str(), value.as_str()) {
+                ("defaultLimits", _) => device.default_limits = flag()?,
+                ("subgroups", _) => device.without_subgroups = !flag()?,
+                ("f16", _) => device.without_f16 = !flag()?,
+                ("profile", _) => self.profiles = flag()?,
+                ("plan", Some("software")) => self.webgpu.plan = Some(PlanKind::Software),
+                ("plan", Some("hardware")) => self.webgpu.plan = Some(PlanKind::Hardware),
+                ("variants", _) => {
+                    self.given.variants = read_variants(value).ok_or_else(wrong)?;
+                }
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the model is to be profiled when it is loaded.
+    pub(in crate::wasm) fn profiles(&self) -> bool {
+        self.profiles
     }
 
     /// Opens the backend that was asked for, or the one that `auto` finds.
@@ -92,6 +124,7 @@ impl Settings {
         let choices = Choices {
             precision,
             backend_reason: reason,
+            profile: Vec::new(),
         };
         (backend, choices)
     }
@@ -106,6 +139,7 @@ impl Settings {
         let choices = Choices {
             precision,
             backend_reason: reason,
+            profile: Vec::new(),
         };
         (backend, choices)
     }
@@ -245,33 +279,6 @@ fn read_kv(value: &Value) -> Result<Option<KvFormat>, Error> {
             Err(choice("kvCache", value, known))
         }
     }
-}
-
-/// What the caller says of the GPU: `{ defaultLimits?, subgroups?, f16?, plan?, variants? }`.
-fn read_gpu(value: &Value, options: &mut WebGpuOptions, given: &mut Given) -> Result<(), Error> {
-    let wrong = Error::Kind {
-        name: "option \"gpu\"",
-        expected: "{ defaultLimits?, subgroups?, f16? } of booleans, plan? \"software\" or \
-                   \"hardware\", variants? an object of names by role",
-    };
-    let fields = value.as_object().ok_or_else(|| wrong.clone())?;
-    let mut device = DeviceOptions::default();
-    for (name, value) in fields {
-        let flag = || value.as_bool().ok_or_else(|| wrong.clone());
-        match (name.as_str(), value.as_str()) {
-            ("defaultLimits", _) => device.default_limits = flag()?,
-            ("subgroups", _) => device.without_subgroups = !flag()?,
-            ("f16", _) => device.without_f16 = !flag()?,
-            ("plan", Some("software")) => options.plan = Some(PlanKind::Software),
-            ("plan", Some("hardware")) => options.plan = Some(PlanKind::Hardware),
-            ("variants", _) => {
-                given.variants = read_variants(value).ok_or_else(|| wrong.clone())?
-            }
-            _ => return Err(wrong),
-        }
-    }
-    options.device = device;
-    Ok(())
 }
 
 fn read_variants(value: &Value) -> Option<Vec<InUse>> {

@@ -40,6 +40,15 @@ impl Settings {
         Ok(true)
     }
 
+    /// candle-transformers' models are not profiled.
+    #[expect(
+        clippy::unused_self,
+        reason = "the other artifact's are, where they are asked for"
+    )]
+    pub(in crate::wasm) fn profiles(&self) -> bool {
+        false
+    }
+
     /// A backend that waits for its model. Asynchronous because the other artifact has to wait
     /// for a GPU.
     pub(in crate::wasm) async fn open(&self) -> Result<(Hardware, Choices), Error> {
@@ -51,6 +60,7 @@ impl Settings {
         let choices = Choices {
             precision: name_of(Precision::Fast),
             backend_reason: reason.to_owned(),
+            profile: Vec::new(),
         };
         Ok((CompatBackend::new(), choices))
     }

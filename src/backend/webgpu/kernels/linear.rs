@@ -247,7 +247,9 @@ fn record_piece(
     let cols = op.matrix.cols();
     let cost = Cost {
         weight_bytes: piece.rows as u64 * piece.format.row_bytes(cols),
+        rows_a_read: variant.tokens(),
         macs: piece.rows as u64 * cols as u64,
+        ..Cost::default()
     };
     let kind = shaders::Kind::of(op);
     let shader = shaders::product(variant, kind, piece.format, variant.lanes(params.blocks));
