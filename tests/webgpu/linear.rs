@@ -182,17 +182,3 @@ fn linear_rejects_a_norm_where_the_variant_has_none_and_a_matrix_without_rows() 
         record(&of_nothing).expect_err("no rows");
     }
 }
-
-#[test]
-fn every_text_is_written_for_other_compilers() {
-    let folder = concat!(env!("CARGO_TARGET_TMPDIR"), "/wgsl");
-    std::fs::create_dir_all(folder).expect("a folder for texts");
-    let mut all = shaders();
-    all.extend(PlaneFormat::ALL.map(embed::shader));
-    all.extend([Activation::Silu, Activation::GeluTanh].map(gate::shader));
-    for (i, shader) in all.iter().enumerate() {
-        let path = format!("{folder}/{}_{i}.wgsl", shader.name);
-        std::fs::write(path, shader.text(Dialect::Standard)).expect("a text");
-    }
-    assert!(all.len() > 200, "{} texts", all.len());
-}

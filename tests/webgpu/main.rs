@@ -20,4 +20,5 @@ mod rope;
 mod sampling;
 mod self_check;
 mod steps;
+mod texts;
 mod tune;

@@ -138,6 +138,7 @@ pub struct Dispatch {
 #[derive(Debug, Default)]
 pub struct Pipelines {
     by_text: HashMap<(String, Vec<Kind>), Pipeline>,
+    shaders: Vec<Shader>,
     fault: Option<Fault>,
 }
 
@@ -170,6 +171,12 @@ impl Pipelines {
         self.by_text.len()
     }
 
+    /// The shaders of those, for a look at what another compiler says of them.
+    #[must_use]
+    pub fn shaders(&self) -> &[Shader] {
+        &self.shaders
+    }
+
     /// Whether none was made.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -188,6 +195,7 @@ impl Pipelines {
         }
         let made = make(&key);
         self.by_text.insert(key, made.clone());
+        self.shaders.push(shader.clone());
         made
     }
 }

@@ -189,6 +189,9 @@ fn cases_of(
     depth: Depth,
 ) -> Result<Vec<Case>, GpuError> {
     match choice {
+        Choice::Norm(variant) if depth == Depth::Pipelines => {
+            Ok(vec![rms_norm::case(gpu, variant, [1, 64], SEED)])
+        }
         Choice::Norm(variant) => Ok(norms(gpu, variant)),
         Choice::Rope(variant) => Ok(ropes(gpu, variant, model)),
         Choice::Sample(_) => Ok(Vec::new()),
@@ -198,7 +201,10 @@ fn cases_of(
             let case = linear::case(gpu, variant, store, &parts, size, SEED)?;
             Ok(vec![case])
         }
-        Choice::Linear(class, variant) => products(gpu, variant, model, (class, depth)),
+        Choice::Linear(class, variant) if depth == Depth::Pipelines => {
+            certain_products(gpu, variant, model, class)
+        }
+        Choice::Linear(class, variant) => products(gpu, variant, model, class),
         Choice::Attention(class, variant) => Ok(attentions(gpu, variant, model, (class, depth))),
     }
 }
@@ -224,21 +230,16 @@ fn products(
     gpu: &Gpu,
     variant: linear::Variant,
     model: &Model<'_>,
-    (class, depth): (RowClass, Depth),
+    class: RowClass,
 ) -> Result<Vec<Case>, GpuError> {
     use linear::Shape;
     let rows = rows(class);
-    let needs_all = depth == Depth::Pipelines;
     let mut cases = Vec::new();
     for (i, &ty) in model.types.iter().enumerate() {
         let store = Shape::Store(0, true);
-        // How many lanes share a row depends on its length: as long as the model's.
-        let size = match depth {
-            Depth::Pipelines => [rows, model.width.next_multiple_of(256)],
-            Depth::Whole | Depth::Glance => [rows, 768],
-        };
+        let size = [rows, 768];
         cases.push(linear::case(gpu, variant, store, &[(ty, 70)], size, SEED)?);
-        if i > 0 && !needs_all {
+        if i > 0 {
             continue;
         }
         for shape in [
@@ -253,11 +254,31 @@ fn products(
             };
             cases.push(linear::case(gpu, variant, shape, &[(ty, 70)], size, SEED)?);
         }
-        if needs_all {
-            continue;
-        }
         let size = [rows, LONG_ROW];
         cases.push(linear::case(gpu, variant, store, &[(ty, 8)], size, SEED)?);
+    }
+    Ok(cases)
+}
+
+/// Small cases of the products that most models have: without biases, and rows as long as the
+/// model's, on which the lanes of a workgroup depend.
+fn certain_products(
+    gpu: &Gpu,
+    variant: linear::Variant,
+    model: &Model<'_>,
+    class: RowClass,
+) -> Result<Vec<Case>, GpuError> {
+    use linear::Shape;
+    let size = [rows(class), model.width.next_multiple_of(256)];
+    let mut cases = Vec::new();
+    for &ty in model.types {
+        for shape in [
+            Shape::Store(0, false),
+            Shape::Add(false),
+            Shape::Gate(Activation::Silu),
+        ] {
+            cases.push(linear::case(gpu, variant, shape, &[(ty, 8)], size, SEED)?);
+        }
     }
     Ok(cases)
 }
