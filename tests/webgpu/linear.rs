@@ -4,11 +4,10 @@ use pollster::block_on;
 use tokenbrook::backend::ops::Activation;
 use tokenbrook::backend::webgpu::check::{self, Case};
 use tokenbrook::backend::webgpu::kernels::linear::{
-    Epilogue, Linear, Norm, Rows, Shape, Variant, case, case_in, linear, shaders,
+    Epilogue, Linear, Norm, Rows, Shape, Variant, case, case_in, linear,
 };
-use tokenbrook::backend::webgpu::kernels::{embed, gate};
-use tokenbrook::backend::webgpu::planes::{Allocations, Matrix, PlaneFormat};
-use tokenbrook::backend::webgpu::{DeviceOptions, Dialect, Gpu, Pipelines, Recorder};
+use tokenbrook::backend::webgpu::planes::{Allocations, Matrix};
+use tokenbrook::backend::webgpu::{DeviceOptions, Gpu, Pipelines, Recorder};
 use tokenbrook::gguf::GgmlType;
 
 use crate::gpu::{ALL, open};
