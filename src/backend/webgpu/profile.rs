@@ -147,7 +147,7 @@ impl WebGpuBackend {
         ((self.now_ms.0)() - started) / f64::from(ENCODED)
     }
 
-    /// [`encode_ms`](Self::encode_ms) of the pass that was submitted last.
+    /// Milliseconds that writing the pass submitted last into a command buffer takes.
     #[must_use]
     pub fn last_encode_ms(&self) -> Option<f64> {
         Some(self.encode_ms(self.prepared.as_ref()?.pass.key?))
