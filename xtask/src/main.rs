@@ -4,6 +4,7 @@ mod args;
 mod build;
 mod demo;
 mod drive;
+mod engine_bench;
 mod mock;
 mod paths;
 mod process;
@@ -38,6 +39,8 @@ Usage: cargo xtask COMMAND [OPTIONS]
   score                 teacher-forced log-probabilities
        --text-file FILE   text to score
        --ids-file FILE    a JSON array of token ids to score
+  bench --suite engine  speed of the engine in headless Chromium, and where its time goes
+       --samples N        runs of each measurement; the median counts
   help                  this text
 
 Options of demo, chat and score:
@@ -73,6 +76,7 @@ fn run() -> anyhow::Result<ExitCode> {
     match command.as_str() {
         "setup" => setup::command(parser)?,
         "build" => build::command(parser)?,
+        "bench" => engine_bench::command(parser)?,
         "demo" => demo::command(parser)?,
         "mock" => mock::command(parser)?,
         "test" => return test::command(parser),
