@@ -94,8 +94,9 @@ export interface LoadOptions {
   /** Where `worker.js` is served, for bundlers that lose it. */
   workerUrl?: string | URL | undefined;
   /**
-   * Where `engine_bg.wasm` is served, for bundlers that lose it. `compat_bg.wasm`, for the
-   * architectures that need it, is looked for beside it.
+   * Where `engine_bg.wasm` is served, for bundlers that lose it. `engine-relaxed_bg.wasm`, for
+   * browsers with relaxed SIMD, and `compat_bg.wasm`, for the architectures that need it, are
+   * looked for beside it.
    */
   wasmUrl?: string | URL | undefined;
 }
@@ -113,7 +114,10 @@ export interface ModelInfo {
   adapter: string | null;
   /** `isKnown`: an earlier load found it. `null` on the CPU. */
   gpu: (GpuReport & { isKnown: boolean; profile?: PassProfile[] }) | null;
-  /** `compat`: candle-transformers runs the model, on the CPU. */
+  /**
+   * `simd128`, or `relaxed-simd` where the browser has it. `compat`: candle-transformers runs the
+   * model, on the CPU.
+   */
   wasmVariant: string;
 }
 

@@ -15,7 +15,9 @@ pub(in crate::wasm) type Hardware = AnyBackend;
 pub(in crate::wasm) type SessionLoader = session::Loader<AnyBackend>;
 
 /// `model.info.wasmVariant`.
-pub(in crate::wasm) const VARIANT: &str = if cfg!(target_feature = "simd128") {
+pub(in crate::wasm) const VARIANT: &str = if cfg!(feature = "relaxed-simd") {
+    "relaxed-simd"
+} else if cfg!(target_feature = "simd128") {
     "simd128"
 } else {
     "scalar"

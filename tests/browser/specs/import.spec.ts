@@ -63,7 +63,9 @@ test('the manifest exports the entries and depends on nothing', () => {
   for (const target of Object.values(manifest.exports).flatMap((entry) => Object.values(entry))) {
     expect(existsSync(join(PACKAGE, target))).toBe(true);
   }
-  for (const file of ['worker.js', 'engine.js', 'engine_bg.wasm', 'streaming_bg.wasm']) {
+  const modules = ['engine', 'engine-relaxed', 'compat', 'streaming'];
+  const files = modules.flatMap((name) => [`${name}.js`, `${name}_bg.wasm`]);
+  for (const file of ['worker.js', ...files]) {
     expect(existsSync(join(PACKAGE, file))).toBe(true);
   }
 });

@@ -74,8 +74,8 @@ fn bind(compiled: &Path, name: &str) -> Result<()> {
 
 fn optimize(file: &Path, module: Module) -> Result<()> {
     let level = match module {
-        Module::Engine | Module::Compat => "-O3",
         Module::Streaming => "-Oz",
+        Module::Engine | Module::Relaxed | Module::Compat => "-O3",
     };
     eprintln!(
         "build: wasm-opt {level}, {} (minutes for an engine)",
@@ -87,6 +87,9 @@ fn optimize(file: &Path, module: Module) -> Result<()> {
         .current_dir(paths::root())
         .arg("node_modules/binaryen/bin/wasm-opt");
     command.arg(level).args(WASM_OPT);
+    if module == Module::Relaxed {
+        command.arg("--enable-relaxed-simd");
+    }
     command.arg(file).arg("-o").arg(&smaller);
     process::run(&mut command)?;
     fs::rename(&smaller, file).with_context(|| format!("cannot write `{}`", file.display()))
@@ -99,6 +102,7 @@ fn face() -> Result<()> {
         .path(&paths::at_root("js"))?
         .path(&paths::at_root("package-lock.json"))?
         .path(&pkg().join("engine.d.ts"))?
+        .path(&pkg().join("engine-relaxed.d.ts"))?
         .path(&pkg().join("compat.d.ts"))?
         .path(&pkg().join("streaming.d.ts"))?;
     for text in TEXTS {

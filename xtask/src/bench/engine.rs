@@ -26,11 +26,7 @@ struct Options {
 pub(crate) fn command(parser: Parser) -> Result<()> {
     let options = read(parser)?;
     let ready = setup::all()?;
-    build::package(
-        &ready.wasm,
-        build::Kind::Fast,
-        &[build::Module::Engine, build::Module::Compat],
-    )?;
+    build::package(&ready.wasm, build::Kind::Fast, &build::Module::ALL)?;
     let model = options.model.unwrap_or(ModelSource::File(ready.model));
     let config = json!({
         "chromium": ready.chromium,
