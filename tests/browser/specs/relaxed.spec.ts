@@ -29,8 +29,9 @@ for (const [variant, workerUrl, file] of [
     const { top1Agreement, meanAbsDlogprob } = distance(forced, scored);
     expect(top1Agreement).toBeGreaterThanOrEqual(yardstick.top1_agreement - 0.01);
     expect(meanAbsDlogprob).toBeLessThanOrEqual(1.15 * yardstick.mean_abs_dlogprob);
-    const { messages = [], greedy_ids: ids = [] } = caseNamed('code');
-    const made = await generate(page, messages, { temperature: 0, maxTokens: 16, ignoreEos: true });
+    const { messages, raw = '', greedy_ids: ids = [] } = caseNamed('code');
+    const options = { temperature: 0, maxTokens: 16, ignoreEos: true };
+    const made = await generate(page, messages ?? raw, options);
     expect(made.ids).toEqual(ids.slice(0, 16));
     await page.close();
   });

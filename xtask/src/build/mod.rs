@@ -128,8 +128,8 @@ fn compile(wasm: &Wasm, kind: Kind, module: Module) -> Result<()> {
         let artifact = module.artifact(kind);
         let folder = artifact.parent().context("the module has no folder")?;
         fs::create_dir_all(folder)?;
-        // The compiler is told where to put it, so that all builds stay fresh side by side in
-        // one folder, with their dependencies built once.
+        // The compiler is told where to put it, so that no build overwrites the module of another
+        // in their one folder, where dependencies are built once.
         cargo.args(["--crate-type", "cdylib", "--"]);
         cargo.arg(format!("--emit=link={}", artifact.display()));
     }
