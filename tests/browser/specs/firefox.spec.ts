@@ -3,6 +3,7 @@
 import type { Browser, Page } from 'puppeteer-core';
 
 import { expect, test } from '../support/app.js';
+import { FIXTURE_NAMES, fixtureCases, furthest } from '../support/fixtures.js';
 import { launchFirefox, openFirefoxPage } from '../support/firefox.js';
 import { FORCED_CASES, GEMMA_FORCED_CASES, GEMMA_GREEDY_CASES } from '../support/reference.js';
 import { GREEDY_CASES, clearTokens, distance } from '../support/reference.js';
@@ -92,3 +93,34 @@ rows(
   ['/model.gguf', { backend: 'cpu', precision: 'exact' }],
   [GREEDY_CASES.slice(0, 2), []],
 );
+
+test.describe('architectures', () => {
+  let page: Page;
+  test.beforeAll(async ({ server }) => {
+    page = await openFirefoxPage(browser, server);
+  });
+  test.afterAll(() => page.close());
+
+  for (const name of FIXTURE_NAMES) {
+    test(`${name} has the log-probabilities of transformers`, async () => {
+      test.setTimeout(TIMEOUT_MS);
+      for (const fixture of fixtureCases(name)) {
+        const scored = await page.evaluate(
+          async (name, contextLength, ids) => {
+            // As measuring would choose, which is not the matter here.
+            const gpu = { plan: 'software' } as const;
+            const options = { backend: 'webgpu', kvCache: 'f32', contextLength, gpu } as const;
+            const model = await tokenbrook.load(`/fixtures/${name}.gguf`, options);
+            const scored = await model.score(ids);
+            await model.dispose();
+            return scored;
+          },
+          name,
+          fixture.context_length,
+          fixture.ids,
+        );
+        expect(furthest(fixture, scored.nextLogprob)).toBeLessThanOrEqual(2e-3);
+      }
+    });
+  }
+});
