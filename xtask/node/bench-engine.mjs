@@ -1,7 +1,7 @@
 // Speed of the engine in headless Chromium, through the npm package.
 // Usage: node bench-engine.mjs CONFIG, a JSON object that `cargo xtask bench` writes:
-// { chromium, pkg, model: { file } | { url }, load, samples, json, jsonFile }.
-import { writeFileSync } from 'node:fs';
+// { chromium, pkg, model: { file } | { url }, load, samples }. What was measured goes to stdout as
+// JSON, with a `table` for people.
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
@@ -27,19 +27,12 @@ async function main() {
     const source = path === undefined ? url : encodeURI(path);
     const { load, samples } = config;
     const result = await page.evaluate(measure, { source, load, samples });
-    finish({ command: 'bench', suite: 'engine', ...result });
+    const report = { command: 'bench', suite: 'engine', ...result, table: tables(result) };
+    process.stdout.write(`${JSON.stringify(report)}\n`);
   } finally {
     await browser.close();
     await server.close();
   }
-}
-
-function finish(result) {
-  const text = `${JSON.stringify(result)}\n`;
-  if (config.jsonFile) writeFileSync(config.jsonFile, text);
-  const table = tables(result);
-  if (config.json) process.stdout.write(text);
-  (config.json ? process.stderr : process.stdout).write(table);
 }
 
 const median = (values) => {

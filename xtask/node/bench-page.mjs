@@ -4,16 +4,14 @@
 //   open(name, { model, threads, contextTokens }) → { info, run, close }
 //   run(prompt, maxTokens) → { text, ids | null, startedMs, atMs: number[], promptTokens | null }
 
+import { ortWeb } from '/bench-ort.mjs';
+
 /** Never reached: the run is over long before. */
 const STORY = 4096;
 
-async function tokenbrook(variant, { model, contextTokens }) {
+async function tokenbrook(own, { model, backend, contextTokens }) {
   const { load } = await import('/pkg/index.js');
-  const loaded = await load(model, {
-    backend: 'cpu',
-    contextLength: contextTokens,
-    workerUrl: variant === 'simd128' ? '/pkg/worker.js?wasm=simd128' : '/pkg/worker.js',
-  });
+  const loaded = await load(model, { backend, contextLength: contextTokens, ...own });
   const run = async (prompt, maxTokens) => {
     const startedMs = performance.now();
     const stream = loaded.generate(prompt, { maxTokens, temperature: 0, ignoreEos: true });
@@ -55,13 +53,15 @@ async function wllama2({ model, threads, contextTokens }) {
   return { info: describe(wllama), run, close: () => wllama.exit() };
 }
 
-async function wllama3({ model, threads, contextTokens }) {
+async function wllama3({ model, backend, threads, contextTokens }) {
   const { Wllama } = await import('/peers/wllama-3/esm/index.js');
   const wllama = new Wllama(
     { default: '/peers/wllama-3/esm/wasm/wllama.wasm' },
     { suppressNativeLog: true },
   );
-  const options = { n_ctx: contextTokens, n_threads: threads, n_gpu_layers: 0, n_parallel: 1 };
+  const n_gpu_layers = backend === 'webgpu' ? 999 : 0;
+  const options = { n_ctx: contextTokens, n_threads: threads, n_gpu_layers, n_parallel: 1 };
+  if (n_gpu_layers > 0 && !wllama.isSupportWebGPU()) throw new Error('it finds no WebGPU');
   await wllama.loadModel([await blobOf(model)], options);
   const run = async (prompt, maxTokens) => {
     const startedMs = performance.now();
@@ -83,7 +83,7 @@ async function wllama3({ model, threads, contextTokens }) {
     }
     return { ...made, promptTokens: timings?.prompt_n ?? null };
   };
-  return { info: describe(wllama), run, close: () => wllama.exit() };
+  return { info: { ...describe(wllama), backend }, run, close: () => wllama.exit() };
 }
 
 async function blobOf(url) {
@@ -94,11 +94,16 @@ function describe(wllama) {
   return { backend: 'cpu', wasmVariant: 'simd128', threads: wllama.getNumThreads() };
 }
 
+const PLAIN = { workerUrl: '/pkg/worker.js?wasm=simd128' };
 const OPENERS = {
-  'tokenbrook simd128': (options) => tokenbrook('simd128', options),
-  'tokenbrook relaxed-simd': (options) => tokenbrook('relaxed-simd', options),
+  'tokenbrook relaxed-simd': (options) => tokenbrook({}, options),
+  'tokenbrook simd128': (options) => tokenbrook(PLAIN, options),
+  'tokenbrook exact': (options) => tokenbrook({ precision: 'exact' }, options),
+  'tokenbrook fast': (options) => tokenbrook({ precision: 'fast' }, options),
   'wllama 2.4.0': wllama2,
   'wllama 3.13.0': wllama3,
+  'ort-web 1.30.0 int8': ortWeb,
+  'ort-web 1.30.0 int4': ortWeb,
 };
 
 globalThis.open = async (name, options) => {
@@ -131,7 +136,11 @@ globalThis.sample = async (prompt, promptTokens, maxTokens) => {
  * in a cache: `samples` for each length, from any text of some length.
  */
 globalThis.cutPrompts = async (model, text, lengths, samples) => {
-  const { loaded, close } = await tokenbrook('simd128', { model, contextTokens: 64 });
+  const { loaded, close } = await tokenbrook(PLAIN, {
+    model,
+    backend: 'cpu',
+    contextTokens: 64,
+  });
   const first = loaded.generate('x', { maxTokens: 1 });
   for await (const _ of first);
   const added = (await first.promptIds).length - (await loaded.tokenize('x')).length;

@@ -1,4 +1,4 @@
-// The suite `peers`, in one run of one Chromium: every engine is loaded, warmed and asked for
+// The suite `peers`, in one run of one browser: every engine is loaded, warmed and asked for
 // tokens that are known, then all are measured in turn, sample by sample.
 // Usage: node bench-peers.mjs CONFIG, a JSON object that `cargo xtask bench` writes. What was
 // measured goes to stdout as JSON; how it goes is told on stderr.
@@ -6,9 +6,9 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { chromium } from 'playwright-core';
 import { brotliBytes } from './brotli.mjs';
-import { FLAGS } from './chromium.mjs';
+import { launch } from './browsers.mjs';
+import { grown, peakBytes, renderers } from './renderers.mjs';
 import { serve } from './serve.mjs';
 
 /** Threads of peers need shared memory, and that needs an isolated page. */
@@ -17,22 +17,27 @@ const ISOLATED = {
   'cross-origin-embedder-policy': 'require-corp',
   'cross-origin-resource-policy': 'same-origin',
 };
-const ENGINES = [
-  'tokenbrook relaxed-simd',
-  'tokenbrook simd128',
-  'wllama 2.4.0',
-  'wllama 3.13.0',
-];
-const DECODED = 64;
+/** By backend; each name is one of `bench-page.mjs`. */
+const ENGINES = {
+  cpu: [
+    'tokenbrook relaxed-simd',
+    'tokenbrook simd128',
+    'wllama 2.4.0',
+    'wllama 3.13.0',
+    'ort-web 1.30.0 int8',
+  ],
+  webgpu: ['tokenbrook exact', 'tokenbrook fast', 'wllama 3.13.0', 'ort-web 1.30.0 int4'],
+};
 /** Greedy ids are compared up to the first whose lead is smaller, in nats: as int8 allows. */
 const CLEAR_LEAD = 0.5;
+/** Greedy tokens of weights that were rounded a second time. */
+const ROUNDED_TOKENS = 4;
 const LOADS = 3;
 
 const config = JSON.parse(process.argv[2]);
-const notes = [
-  'ORT-web and Transformers.js are left out: there are no ONNX weights of these models here.',
-  'candle-transformers in wasm is left out.',
-];
+/** Tokens of a decode: a GPU in software takes seconds for one of some peers. */
+const DECODED = config.backend === 'webgpu' ? 12 : 64;
+const notes = ['Transformers.js and candle-transformers in wasm are left out.'];
 const say = (text) => console.error(`bench: ${text}`);
 
 async function main() {
@@ -40,16 +45,18 @@ async function main() {
   const routes = {
     '/': here('bench.html'),
     '/bench-page.mjs': here('bench-page.mjs'),
+    '/bench-ort.mjs': here('bench-ort.mjs'),
     '/pkg/': config.pkg,
     '/peers/': join(config.peers, 'node_modules'),
   };
+  if (config.onnx) routes['/onnx/'] = config.onnx;
   const models = config.models.map(({ file }) => {
     if (file === undefined) throw new Error('this suite takes models that are files');
     routes[`/model/${basename(file)}`] = file;
     return { file, url: encodeURI(`/model/${basename(file)}`), name: nameOf(file) };
   });
   const server = await serve({ routes, headers: ISOLATED });
-  const browser = await chromium.launch({ executablePath: config.chromium, args: FLAGS });
+  const browser = await launch({ ...config, gpu: config.backend === 'webgpu' });
   try {
     const run = { browser, url: server.url, rows: [], downloads: new Map() };
     for (const model of models) {
@@ -80,10 +87,12 @@ async function measure(run, model, threads) {
       config.samples + 1,
     ]),
   );
-  const names = ENGINES.filter((name) => config.engines.length === 0 || matches(name));
+  const asked = (name) => config.engines.length === 0 || matches(name);
+  const names = ENGINES[config.backend].filter((name) => asked(name) && isHere(name));
   const engines = [];
   for (const name of names) {
-    const engine = await open(run, name, { model: model.url, threads, contextTokens });
+    const { backend } = config;
+    const engine = await open(run, name, { model: model.url, backend, threads, contextTokens });
     if (engine === null) continue;
     engine.rows = lengths.map((promptTokens) => rowOf(engine, model, promptTokens));
     const failure = await check(engine, reference);
@@ -107,6 +116,18 @@ async function measure(run, model, threads) {
 }
 
 const matches = (name) => config.engines.some((part) => name.startsWith(part));
+
+/** Whether an engine can be asked at all; a note where it cannot. */
+function isHere(name) {
+  const reason =
+    name.startsWith('ort-web') && !config.onnx
+      ? 'there is no ONNX of this model: `--onnx` names a folder'
+      : name.startsWith('wllama') && config.backend === 'webgpu' && !config.firefox
+        ? 'without f16 in shaders, as on SwiftShader, it computes on the CPU'
+        : null;
+  if (reason !== null) notes.push(`${name} is left out: ${reason}.`);
+  return reason === null;
+}
 
 async function sampleAll(engine, lengths, prompts, round) {
   await engine.page.bringToFront();
@@ -164,11 +185,12 @@ async function inPage(run, work) {
 }
 
 function rowOf(engine, model, promptTokens) {
-  const { backend, threads, wasmVariant } = engine.info;
+  const { backend, threads, wasmVariant, precision = null } = engine.info;
   return {
     engine: engine.name.replace(/^tokenbrook .*/, 'tokenbrook'),
     model: model.name,
     backend,
+    precision,
     threads,
     wasmVariant,
     promptTokens,
@@ -194,68 +216,58 @@ function referenceOf(file) {
     const first = leads.findIndex((lead) => lead < CLEAR_LEAD);
     return first === -1 ? leads.length : first;
   };
-  const [best] = [...family.cases].sort((a, b) => clear(b) - clear(a));
+  const cases = family.cases
+    .filter(({ greedy_ids }) => greedy_ids !== undefined)
+    .sort((a, b) => clear(b) - clear(a))
+    .map((it) => ({ prompt: it.prompt_text, text: it.greedy_text, ids: it.greedy_ids }));
+  const [best] = cases;
+  const most = clear(family.cases.find(({ prompt_text }) => prompt_text === best.prompt));
   const long = family.cases.find(({ name }) => name === 'long-forced');
-  return {
-    prompt: best.prompt_text,
-    text: long.prompt_text,
-    greedyText: best.greedy_text,
-    greedyIds: best.greedy_ids,
-    // Another quantization of the same weights has leads of its own: half as many tokens.
-    clear: own === undefined ? clear(best) >> 1 : clear(best),
-  };
+  // Another quantization of the same weights has leads of its own: half as many tokens.
+  return { cases, text: long.prompt_text, clear: own === undefined ? most >> 1 : most };
 }
 
 /** Null where the engine writes what it should, else what is wrong. */
-async function check(engine, { prompt, greedyText, greedyIds, clear }) {
+async function check(engine, { cases, clear }) {
+  if (engine.name.startsWith('ort-web')) return checkRounded(engine, cases);
   if (clear < 2) return 'the reference has no clear tokens';
-  const made = await engine.page.evaluate(
-    ([prompt, count]) => globalThis.engine.run(prompt, count),
-    [prompt, clear],
-  );
+  const [best] = cases;
+  const made = await continuation(engine, best, clear);
   const right =
     made.ids === null
-      ? made.text.length > 0 && greedyText.startsWith(made.text)
-      : made.ids.every((id, i) => id === greedyIds[i]) && made.ids.length === clear;
+      ? made.text.length > 0 && best.text.startsWith(made.text)
+      : common(made.ids, best.ids) === clear;
   if (right) say(`${engine.name}: ${clear} greedy tokens are the reference's`);
   return right ? null : `it writes ${JSON.stringify(made.text)}`;
 }
 
-// Memory: the most that the page's process ever held in RAM.
-
-function renderers() {
-  const found = new Map();
-  if (process.platform !== 'linux') return found;
-  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
-    try {
-      const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
-      if (command.includes('--type=renderer')) found.set(pid, memoryField(pid, 'VmRSS'));
-    } catch {
-      // It ended meanwhile.
+/**
+ * Weights that are rounded a second time, to other formats, leave the reference where its leads
+ * are small: one of the reference's answers has to begin as it should.
+ */
+async function checkRounded(engine, cases) {
+  let furthest = 0;
+  for (const it of cases) {
+    const made = await continuation(engine, it, ROUNDED_TOKENS);
+    furthest = Math.max(furthest, common(made.ids, it.ids));
+    if (furthest === ROUNDED_TOKENS) {
+      notes.push(
+        `${engine.name} has the same weights rounded again: ${ROUNDED_TOKENS} greedy tokens of ` +
+          'one answer of the reference are all that it is held to.',
+      );
+      return null;
     }
   }
-  return found;
+  return `no answer begins with more than ${furthest} tokens of the reference`;
 }
 
-function memoryField(pid, name) {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-  const kilobytes = new RegExp(`${name}:\\s+(\\d+) kB`).exec(status)?.[1];
-  return Number(kilobytes ?? 0) * 1024;
-}
+const continuation = (engine, { prompt }, tokens) =>
+  engine.page.evaluate((args) => globalThis.engine.run(...args), [prompt, tokens]);
 
-/** The process that took most while a model was loaded. */
-function grown(before, after) {
-  const growth = ([pid, bytes]) => bytes - (before.get(pid) ?? 0);
-  return [...after].sort((a, b) => growth(b) - growth(a))[0]?.[0] ?? null;
-}
-
-function peakBytes(pid) {
-  if (pid === null) return null;
-  try {
-    return memoryField(pid, 'VmHWM') || null;
-  } catch {
-    return null;
-  }
+/** How many tokens two answers have in common. */
+function common(made, wanted) {
+  const first = made.findIndex((id, i) => id !== wanted[i]);
+  return first === -1 ? made.length : first;
 }
 
 // Downloads beside the model.
@@ -283,11 +295,12 @@ function report(run) {
   return {
     date: new Date().toISOString().slice(0, 10),
     machine: { cpu: cpu?.model ?? 'unknown', cores: cpus().length, memoryBytes: totalmem() },
-    browser: `Chromium ${run.browser.version()}`,
+    browser: run.browser.name,
     versions: {
       tokenbrook: `${pkg.version} (${config.build} build)`,
       'wllama 2': version('wllama-2'),
       'wllama 3': version('wllama-3'),
+      'onnxruntime-web': version('onnxruntime-web'),
     },
     notes: [...new Set(notes)],
     downloads: [...run.downloads.values()],

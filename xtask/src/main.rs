@@ -40,9 +40,11 @@ Usage: cargo xtask COMMAND [OPTIONS]
        --text-file FILE   text to score
        --ids-file FILE    a JSON array of token ids to score
   bench                 speed, load time and memory in headless Chromium, as a table
-        --suite engine     this engine by itself, and where its time goes; takes --samples N
+        --suite engine     this engine by itself, and where its time goes
         --suite peers      beside other engines, which npm installs first
-        --threads N,N --prompts N,N --engines NAME,NAME --samples N
+        --samples N
+        --threads N,N --prompts N,N --engines NAME,NAME
+        --onnx FOLDER      weights for ONNX Runtime, as benches/peers/export_onnx.py makes them
         --fast             without link-time optimization and wasm-opt
         --write-results    the tables into benches/RESULTS.md
   help                  this text

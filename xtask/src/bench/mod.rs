@@ -5,27 +5,45 @@ mod peers;
 mod report;
 mod results;
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use lexopt::Parser;
+use serde_json::Value;
 
 use crate::args::{self, ModelSource};
 use crate::process;
-use report::Report;
 
 /// A suite by its name; the first is what runs when none is named.
 struct Suite {
     name: &'static str,
-    run: fn(&Options) -> Result<Report>,
+    /// The options that it knows, beside those that every suite does.
+    takes: &'static [&'static str],
+    run: fn(&Options) -> Result<Measured>,
 }
 
-const SUITES: &[Suite] = &[Suite {
-    name: "peers",
-    run: peers::run,
-}];
+/// What a suite found: for programs, and for people.
+struct Measured {
+    json: Value,
+    table: String,
+}
+
+const SUITES: &[Suite] = &[
+    Suite {
+        name: "peers",
+        takes: peers::OPTIONS,
+        run: peers::run,
+    },
+    Suite {
+        name: "engine",
+        takes: engine::OPTIONS,
+        run: engine::run,
+    },
+];
+
+/// Options of every suite.
+const COMMON: &[&str] = &["suite", "samples", "browser", "json", "json-file"];
 
 /// A median of fewer says little.
 const SAMPLES: u32 = 5;
@@ -38,6 +56,10 @@ struct Options {
     prompts: Vec<u32>,
     engines: Vec<String>,
     samples: u32,
+    backend: Option<String>,
+    precision: Option<String>,
+    browser: String,
+    onnx: Option<PathBuf>,
     fast: bool,
     json: bool,
     json_file: Option<PathBuf>,
@@ -45,21 +67,13 @@ struct Options {
 }
 
 /// `cargo xtask bench`.
-pub(crate) fn command(mut parser: Parser) -> Result<()> {
-    let args: Vec<OsString> = parser.raw_args()?.collect();
-    if is_of_engine(&args) {
-        return engine::command(Parser::from_args(args));
-    }
-    let (suite, options) = read(Parser::from_args(args))?;
-    let report = (suite.run)(&options)?;
-    let json = serde_json::to_string(report.json())? + "\n";
+pub(crate) fn command(parser: Parser) -> Result<()> {
+    let (suite, options) = read(parser)?;
+    let Measured { json, table } = (suite.run)(&options)?;
+    let json = serde_json::to_string(&json)? + "\n";
     if let Some(file) = &options.json_file {
         fs::write(file, &json).with_context(|| format!("cannot write `{}`", file.display()))?;
     }
-    if options.write_results {
-        results::write(suite.name, &report)?;
-    }
-    let table = report.table();
     if options.json {
         eprint!("{table}");
         return process::print(&json);
@@ -67,20 +81,19 @@ pub(crate) fn command(mut parser: Parser) -> Result<()> {
     process::print(&table)
 }
 
-/// The suite with options of its own, which it reads itself.
-fn is_of_engine(args: &[OsString]) -> bool {
-    args.windows(2).any(|pair| pair == ["--suite", "engine"])
-        || args.iter().any(|arg| arg == "--suite=engine")
-}
-
 fn read(mut parser: Parser) -> Result<(&'static Suite, Options)> {
     let mut suite = &SUITES[0];
+    let mut given = Vec::new();
     let mut options = Options {
         models: Vec::new(),
         threads: Vec::new(),
         prompts: Vec::new(),
         engines: Vec::new(),
         samples: SAMPLES,
+        backend: None,
+        precision: None,
+        browser: "chromium".to_owned(),
+        onnx: None,
         fast: false,
         json: false,
         json_file: None,
@@ -88,30 +101,42 @@ fn read(mut parser: Parser) -> Result<(&'static Suite, Options)> {
     };
     while let Some(arg) = parser.next()? {
         let name = args::long(&arg)?;
-        match name.as_str() {
-            "suite" => suite = named(&args::text(&mut parser)?)?,
-            "model" => {
-                let source = ModelSource::parse(&args::text(&mut parser)?)?;
-                options.models.push(source);
-            }
-            "threads" => options.threads = numbers(&mut parser, &name)?,
-            "prompts" => options.prompts = numbers(&mut parser, &name)?,
-            "engines" => {
-                let list = args::text(&mut parser)?;
-                options.engines = list.split(',').map(str::to_owned).collect();
-            }
-            "samples" => options.samples = one_or_more(args::number(&mut parser, &name)?, &name)?,
-            "browser" => drop(args::one_of(&mut parser, &name, &["chromium"])?),
-            "fast" => options.fast = true,
-            "json" => options.json = true,
-            "json-file" => {
-                options.json_file = Some(std::path::absolute(args::text(&mut parser)?)?);
-            }
-            "write-results" => options.write_results = true,
-            _ => return Err(args::unknown("bench", &name)),
+        if name == "suite" {
+            suite = named(&args::text(&mut parser)?)?;
+        } else if !options.set(&name, &mut parser)? {
+            return Err(args::unknown("bench", &name));
+        }
+        given.push(name);
+    }
+    for name in given {
+        if ![COMMON, suite.takes].concat().contains(&name.as_str()) {
+            bail!("the suite `{}` has no option --{name}", suite.name);
         }
     }
     Ok((suite, options))
+}
+
+impl Options {
+    /// Takes the value of an option; whether there is one of this name.
+    fn set(&mut self, name: &str, parser: &mut Parser) -> Result<bool> {
+        match name {
+            "model" => self.models.push(ModelSource::parse(&args::text(parser)?)?),
+            "threads" => self.threads = numbers(parser, name)?,
+            "prompts" => self.prompts = numbers(parser, name)?,
+            "engines" => self.engines = args::text(parser)?.split(',').map(str::to_owned).collect(),
+            "samples" => self.samples = one_or_more(args::number(parser, name)?, name)?,
+            "backend" => self.backend = Some(args::one_of(parser, name, &["cpu", "webgpu"])?),
+            "precision" => self.precision = Some(args::one_of(parser, name, &["exact", "fast"])?),
+            "browser" => self.browser = args::one_of(parser, name, &["chromium", "firefox"])?,
+            "onnx" => self.onnx = Some(std::path::absolute(args::text(parser)?)?),
+            "fast" => self.fast = true,
+            "json" => self.json = true,
+            "json-file" => self.json_file = Some(std::path::absolute(args::text(parser)?)?),
+            "write-results" => self.write_results = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
 }
 
 fn named(name: &str) -> Result<&'static Suite> {
@@ -157,11 +182,15 @@ mod tests {
     #[test]
     fn wrong_values_are_named() {
         for (args, want) in [
-            (["--suite", "speed"], "--suite takes peers, not `speed`"),
+            (["--suite", "speed"], "--suite takes peers or engine, not `speed`"),
             (["--samples", "0"], "--samples takes 1 or more"),
             (
                 ["--threads", "1,x"],
                 "--threads takes numbers with commas between, not `1,x`",
+            ),
+            (
+                ["--suite=engine", "--fast"],
+                "the suite `engine` has no option --fast",
             ),
             (
                 ["--thread", "1"],

@@ -3,8 +3,8 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::Options;
 use super::report::Report;
+use super::{Measured, Options, results};
 use crate::args::ModelSource;
 use crate::build::{self, Kind};
 use crate::{paths, process, setup};
@@ -13,8 +13,21 @@ use crate::{paths, process, setup};
 /// next to nothing, and deep.
 const PROMPTS: [u32; 4] = [1, 32, 128, 512];
 const THREADS: [u32; 2] = [1, 2];
+/// A GPU that is a processor, as on a machine without one, does not get further in good time.
+const GPU_PROMPTS: [u32; 2] = [1, 32];
 
-pub(super) fn run(options: &Options) -> Result<Report> {
+pub(super) const OPTIONS: &[&str] = &[
+    "model",
+    "backend",
+    "threads",
+    "prompts",
+    "engines",
+    "onnx",
+    "fast",
+    "write-results",
+];
+
+pub(super) fn run(options: &Options) -> Result<Measured> {
     let ready = setup::all()?;
     install()?;
     let kind = if options.fast {
@@ -27,14 +40,22 @@ pub(super) fn run(options: &Options) -> Result<Report> {
     if models.is_empty() {
         models.push(ModelSource::File(ready.model));
     }
+    let backend = options.backend.as_deref().unwrap_or("cpu");
+    let (threads, prompts): (&[u32], &[u32]) = match backend {
+        "cpu" => (&THREADS, &PROMPTS),
+        _ => (&[1], &GPU_PROMPTS),
+    };
     let config = json!({
         "chromium": ready.chromium,
+        "firefox": setup::firefox(&options.browser)?,
+        "backend": backend,
         "pkg": paths::at_root("pkg"),
         "peers": folder(),
         "references": paths::at_root("tests/data/reference"),
         "models": models.iter().map(ModelSource::to_json).collect::<Vec<_>>(),
-        "threads": or(&options.threads, &THREADS),
-        "prompts": or(&options.prompts, &PROMPTS),
+        "onnx": options.onnx,
+        "threads": or(&options.threads, threads),
+        "prompts": or(&options.prompts, prompts),
         "engines": options.engines,
         "samples": options.samples,
         "build": if kind == Kind::Fast { "fast" } else { "release" },
@@ -42,7 +63,14 @@ pub(super) fn run(options: &Options) -> Result<Report> {
     let mut script = process::node_script("bench-peers.mjs");
     let measured = process::output_or_words(script.arg(config.to_string()))?;
     let measured: Value = serde_json::from_str(&measured).context("the script gave no JSON")?;
-    Report::new(measured)
+    let report = Report::new(measured)?;
+    if options.write_results {
+        results::write("peers", &report)?;
+    }
+    Ok(Measured {
+        table: report.table(),
+        json: report.into_json(),
+    })
 }
 
 /// What was asked for, or all of it.

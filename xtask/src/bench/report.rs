@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 const MEDIANS: [&str; 3] = ["prefillTokensPerSecond", "decodeTokensPerSecond", "ttftMs"];
 
 /// `{ machine, browser, versions, date, notes, downloads, rows }`. A row:
-/// `{ engine, model, backend, threads, wasmVariant, promptTokens, prefillTokensPerSecond,
+/// `{ engine, model, backend, precision, threads, wasmVariant, promptTokens, prefillTokensPerSecond,
 /// decodeTokensPerSecond, ttftMs, loadMs, peakBytes, samples }`; what was not measured is null.
 #[derive(Debug)]
 pub(super) struct Report(Value);
@@ -27,6 +27,10 @@ impl Report {
 
     pub(super) fn json(&self) -> &Value {
         &self.0
+    }
+
+    pub(super) fn into_json(self) -> Value {
+        self.0
     }
 
     pub(super) fn rows(&self) -> &[Value] {
@@ -53,7 +57,7 @@ impl Report {
         let head = [
             "model",
             "engine",
-            "wasm",
+            "variant",
             "threads",
             "prompt",
             "prefill/s",
@@ -68,7 +72,7 @@ impl Report {
             vec![
                 word(&row["model"]),
                 word(&row["engine"]),
-                word(&row["wasmVariant"]),
+                variant(row).to_owned(),
                 number("threads", 0),
                 number("promptTokens", 0),
                 number("prefillTokensPerSecond", 1),
@@ -80,6 +84,15 @@ impl Report {
         }));
         lines
     }
+}
+
+/// The precision on a GPU, the artifact on a CPU.
+pub(super) fn variant(row: &Value) -> &str {
+    let name = match row["backend"].as_str() {
+        Some("webgpu") => &row["precision"],
+        _ => &row["wasmVariant"],
+    };
+    name.as_str().unwrap_or("–")
 }
 
 fn word(value: &Value) -> String {
@@ -184,7 +197,7 @@ pub(super) mod tests {
         let rows = json!({ "rows": [row("tokenbrook", 1, &[10.0])], "notes": ["No ORT."] });
         let table = Report::new(rows).unwrap().table();
         let lines: Vec<&str> = table.lines().collect();
-        assert!(lines[0].starts_with("model   engine      wasm     threads  prompt  prefill/s"));
+        assert!(lines[0].starts_with("model   engine      variant  threads  prompt  prefill/s"));
         assert!(lines[1].starts_with("m Q4_1  tokenbrook  simd128        1     128       20.0"));
         assert_eq!(lines[2], "No ORT.");
     }

@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::report::{Report, figure};
+use super::report::{Report, figure, variant};
 use crate::paths;
 
 /// Peers of this name, in any version, are what ratios are taken to.
@@ -66,7 +66,7 @@ fn markdown(lines: &[Vec<String>]) -> String {
 
 /// Each of our rows against the fastest yardstick in the same place, rate by rate.
 fn ratios(report: &Report) -> Vec<Vec<String>> {
-    let head = ["model", "wasm", "threads", "prompt", "prefill", "decode"];
+    let head = ["model", "variant", "threads", "prompt", "prefill", "decode"];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
     for row in report.rows().iter().filter(|row| row["engine"] == OURS) {
         let ratio = |name: &str| {
@@ -82,7 +82,7 @@ fn ratios(report: &Report) -> Vec<Vec<String>> {
         };
         lines.push(vec![
             plain(&row["model"]),
-            plain(&row["wasmVariant"]),
+            variant(row).to_owned(),
             plain(&row["threads"]),
             plain(&row["promptTokens"]),
             ratio("prefillTokensPerSecond"),

@@ -10,7 +10,7 @@ use super::apt;
 /// Where Debian puts it, which is also where the tests look.
 const PROGRAM: &str = "/usr/bin/firefox-esr";
 
-pub(crate) fn ready() -> Result<()> {
+pub(crate) fn ready() -> Result<PathBuf> {
     if let Some(chosen) = env::var_os("TOKENBROOK_FIREFOX").map(PathBuf::from) {
         if !chosen.is_file() {
             bail!(
@@ -18,13 +18,14 @@ pub(crate) fn ready() -> Result<()> {
                 chosen.display()
             );
         }
-        return Ok(());
+        return Ok(chosen);
     }
     if Path::new(PROGRAM).is_file() {
-        return Ok(());
+        return Ok(PROGRAM.into());
     }
     apt::install(
         &["firefox-esr"],
         "Firefox ESR (or set TOKENBROOK_FIREFOX to its program)",
-    )
+    )?;
+    Ok(PROGRAM.into())
 }

@@ -53,6 +53,15 @@ pub(crate) fn all() -> Result<Ready> {
     })
 }
 
+/// The program of Firefox, where that browser is asked for.
+pub(crate) fn firefox(browser: &str) -> Result<Option<PathBuf>> {
+    if browser != "firefox" {
+        return Ok(None);
+    }
+    step("Vulkan driver", vulkan::ready)?;
+    step("Firefox", firefox::ready).map(Some)
+}
+
 /// Runs every step, and those that only tests need.
 pub(crate) fn for_tests() -> Result<Ready> {
     let ready = all()?;
