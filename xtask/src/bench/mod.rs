@@ -182,7 +182,10 @@ mod tests {
     #[test]
     fn wrong_values_are_named() {
         for (args, want) in [
-            (["--suite", "speed"], "--suite takes peers or engine, not `speed`"),
+            (
+                ["--suite", "speed"],
+                "--suite takes peers or engine, not `speed`",
+            ),
             (["--samples", "0"], "--samples takes 1 or more"),
             (
                 ["--threads", "1,x"],
