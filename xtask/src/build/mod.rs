@@ -10,6 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use lexopt::ValueExt;
 
+use crate::stamp::{self, Inputs};
 use crate::wasm::Wasm;
 use crate::{args, paths, process, setup};
 
@@ -116,7 +117,22 @@ pub(crate) fn fast(wasm: &Wasm) -> Result<()> {
     pages::build()
 }
 
+/// Compiles a module unless nothing that it is made of has changed. Cargo by itself cannot tell:
+/// modules of one profile share the place where it remembers what it built last.
 fn compile(wasm: &Wasm, kind: Kind, module: Module) -> Result<()> {
+    let step = format!("wasm-{}-{}", module.name(), module.profile(kind));
+    let mut inputs = Inputs::new().text(&format!("{wasm:?} {module:?} {:?}", module.features()));
+    inputs = inputs.text(&process::output(Command::new("rustc").arg("-vV"))?);
+    for path in ["Cargo.toml", "Cargo.lock", "src"] {
+        inputs = inputs.path(&paths::at_root(path))?;
+    }
+    stamp::unless_fresh(&step, &inputs.finish(), &module.artifact(kind), || {
+        compile_anew(wasm, kind, module)
+    })?;
+    Ok(())
+}
+
+fn compile_anew(wasm: &Wasm, kind: Kind, module: Module) -> Result<()> {
     let mut cargo = wasm.cargo();
     let own_place = matches!(module, Module::Relaxed | Module::Compat);
     let command = if own_place { "rustc" } else { "build" };
