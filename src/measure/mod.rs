@@ -2,6 +2,8 @@
 
 mod clock;
 mod stats;
+mod timeline;
 
 pub use clock::{Clock, ManualClock};
 pub use stats::{FinishReason, Recorder, Stats};
+pub use timeline::{BetweenTokens, Figures, FirstToken, Outcome, TimedEvent, Timeline, percentile};
