@@ -3,25 +3,25 @@
 //! Figures of one name and different meanings stand side by side. Times are in milliseconds;
 //! rates are tokens a second.
 //!
-//! | figure                  | definition                                              | source     |
-//! |-------------------------|---------------------------------------------------------|------------|
-//! | `headers`               | request to status and headers                           |            |
-//! | `ttft.generator`        | request to the generator's stamp of its first token     | server     |
-//! | `ttft.any_chunk`        | request to the first event with choices, text or not    | vLLM       |
-//! | `ttft.first_response`   | request to the first event                              | genai-perf |
-//! | `ttft.first_text`       | request to the first event with text                    | LLMPerf    |
-//! | `ttft.first_paint`      | request to the first painted text                       |            |
-//! | `ttst`                  | first to second event                                   | genai-perf |
-//! | `itl.events`            | every gap between events with choices, of all calls     | vLLM       |
-//! | `itl.mean_after_first`  | (`e2e.last_response` - `ttft.first_response`) / (n - 1) | genai-perf |
-//! | `itl.with_first`        | `e2e.last_response` / events with text                  | LLMPerf    |
-//! | `tpot`                  | (`e2e.last_choices` - `ttft.any_chunk`) / (n - 1)       | vLLM       |
-//! | `e2e.last_choices`      | request to the last event with choices                  | vLLM       |
-//! | `e2e.last_response`     | request to the last event, a usage event included       | genai-perf |
-//! | `e2e.closed`            | request to the end of the body                          | LLMPerf    |
-//! | `e2e.last_text`         | request to the last event with text                     |            |
-//! | `throughput.request`    | n / `e2e.closed`                                        | LLMPerf    |
-//! | `throughput.user`       | 1 / `itl.mean_after_first`                              | genai-perf |
+//! | figure                 | definition                                            | source     |
+//! |------------------------|-------------------------------------------------------|------------|
+//! | `headers`              | request to status and headers                         |            |
+//! | `ttft.generator`       | request to the generator's stamp of its first token   | server     |
+//! | `ttft.any_chunk`       | request to the first event with choices, text or not  | vLLM       |
+//! | `ttft.first_response`  | request to the first event                            | genai-perf |
+//! | `ttft.first_text`      | request to the first event with text                  | LLMPerf    |
+//! | `ttft.first_paint`     | request to the first painted text                     |            |
+//! | `ttst`                 | first to second event                                 | genai-perf |
+//! | `itl.events`           | every gap between events with choices, of all calls   | vLLM       |
+//! | `itl.mean_after_first` | (`e2e.last_response` - `ttft.first_response`) / (n-1) | genai-perf |
+//! | `itl.with_first`       | `e2e.last_response` / events with text                | LLMPerf    |
+//! | `tpot`                 | (`e2e.last_choices` - `ttft.any_chunk`) / (n-1)       | vLLM       |
+//! | `e2e.last_choices`     | request to the last event with choices                | vLLM       |
+//! | `e2e.last_response`    | request to the last event, a usage event included     | genai-perf |
+//! | `e2e.closed`           | request to the end of the body                        | LLMPerf    |
+//! | `e2e.last_text`        | request to the last event with text                   |            |
+//! | `throughput.request`   | n / `e2e.closed`                                      | LLMPerf    |
+//! | `throughput.user`      | 1 / `itl.mean_after_first`                            | genai-perf |
 //!
 //! n is the number of tokens. The marker is no event.
 

@@ -372,7 +372,8 @@ mod tests {
             ": comment\n\n",
             "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n",
             "data: {\"choices\":[{\"delta\":{\"conte",
-            "nt\":\"one\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"reasoning_content\":\"x\"}}]}\n\n",
+            "nt\":\"one\"}}]}\n\n\
+             data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"x\"}}]}\n\n",
             "data: {\"choices\":[],\"usage\":{\"completion_tokens\":2}}\n\ndata: [DONE]\n\n",
         ];
         let seen = watch(STREAM, &body, true);
