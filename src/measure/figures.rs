@@ -151,6 +151,7 @@ mod tests {
             tokens: 1,
             text_bytes: 5,
             has_choices: true,
+            ..TimedEvent::default()
         }
     }
 

@@ -21,5 +21,7 @@ pub use figures::{FIGURES, Figures};
 pub use spread::{Spread, percentile};
 pub use stats::{FinishReason, Recorder, Stats};
 pub use summary::{BURST_GAP_MS, Summary, summarize};
-pub use timeline::{Completion, Failure, Outcome, Read, Rendered, TimedEvent, Timeline};
+pub use timeline::{
+    Completion, Failure, Firsts, Marks, Outcome, Read, Rendered, TimedEvent, Timeline,
+};
 pub use watch::{Headers, Watch};

@@ -1,7 +1,10 @@
 //! Percentiles of samples, and how far they can be trusted.
 
+use serde::Serialize;
+
 /// How samples lie.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Spread {
     /// How many.
     pub count: usize,

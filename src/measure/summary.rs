@@ -2,6 +2,8 @@
 //!
 //! Exchanges that are not complete are counted and kept out of every time.
 
+use serde::{Serialize, Serializer};
+
 use super::figures::{FIGURES, per_second};
 use super::spread::{Spread, percentile};
 use super::timeline::{Outcome, Timeline};
@@ -10,7 +12,8 @@ use super::timeline::{Outcome, Timeline};
 pub const BURST_GAP_MS: f64 = 3.0;
 
 /// Counts, rates and spreads of exchanges.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Summary {
     /// All of them.
     pub calls: usize,
@@ -34,7 +37,15 @@ pub struct Summary {
     /// Tokens a second over that time, of all complete exchanges together (vLLM, genai-perf).
     pub throughput: Option<f64>,
     /// Each of [`FIGURES`] that was measured.
+    #[serde(serialize_with = "as_map")]
     pub figures: Vec<(&'static str, Spread)>,
+}
+
+fn as_map<S: Serializer>(
+    figures: &[(&'static str, Spread)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(figures.iter().map(|(name, spread)| (name, spread)))
 }
 
 /// Sums up exchanges.

@@ -2,8 +2,11 @@
 //!
 //! Every time is in milliseconds on one clock. A time that did not happen is absent, never 0.
 
+use serde::{Deserialize, Serialize};
+
 /// How an exchange ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// It is still under way.
     #[default]
@@ -16,17 +19,9 @@ pub enum Outcome {
     Failed,
 }
 
-impl Outcome {
-    pub(super) const ALL: [(&'static str, Self); 4] = [
-        ("open", Self::Open),
-        ("complete", Self::Complete),
-        ("incomplete", Self::Incomplete),
-        ("failed", Self::Failed),
-    ];
-}
-
 /// What says that a reply is whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Completion {
     /// `[DONE]`.
     Marker,
@@ -36,16 +31,9 @@ pub enum Completion {
     Body,
 }
 
-impl Completion {
-    pub(super) const ALL: [(&'static str, Self); 3] = [
-        ("marker", Self::Marker),
-        ("finish-reason", Self::FinishReason),
-        ("body", Self::Body),
-    ];
-}
-
 /// Why an exchange failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Failure {
     /// There was no response, or its body broke.
     Reset,
@@ -55,19 +43,13 @@ pub enum Failure {
     Event,
     /// The body ended within an event or a JSON value.
     Truncated,
-}
-
-impl Failure {
-    pub(super) const ALL: [(&'static str, Self); 4] = [
-        ("reset", Self::Reset),
-        ("status", Self::Status),
-        ("event", Self::Event),
-        ("truncated", Self::Truncated),
-    ];
+    /// The caller stopped it.
+    Aborted,
 }
 
 /// How the moment of the first rendered text was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Rendered {
     /// The browser reported the paint of an element.
     ElementTiming,
@@ -75,24 +57,22 @@ pub enum Rendered {
     AnimationFrames,
 }
 
-impl Rendered {
-    pub(super) const ALL: [(&'static str, Self); 2] = [
-        ("element-timing", Self::ElementTiming),
-        ("animation-frames", Self::AnimationFrames),
-    ];
-}
-
 /// Bytes that one read of the body gave.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Read {
     /// When, in milliseconds.
     pub at_ms: f64,
     /// How many.
     pub bytes: usize,
+    /// Whether an event was unfinished behind them.
+    #[serde(default)]
+    pub within_event: bool,
 }
 
 /// One event, as the client parsed it. A body without events is one of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct TimedEvent {
     /// When it was parsed, in milliseconds.
     pub at_ms: f64,
@@ -101,14 +81,48 @@ pub struct TimedEvent {
     /// Tokens it carries: 0 for a role or usage alone, 1 for any text of a stream, which does
     /// not tell, and what the server counted for a whole body.
     pub tokens: usize,
-    /// Bytes of text it carries.
+    /// Bytes of text it carries, arguments of tools and all choices included.
     pub text_bytes: usize,
+    /// What a reader is shown of it: the content of the first choice.
+    pub text: String,
     /// Whether it has choices; a trailing usage event has none.
     pub has_choices: bool,
 }
 
+/// Hops that leave something in the headers. Who leaves nothing may be there even so, but for
+/// compression.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Marks {
+    /// `content-encoding`, or `vary` with `accept-encoding`.
+    pub compression: bool,
+    /// `via`, or the name of one in `server`.
+    pub proxy: bool,
+    /// `age`, `x-cache` and the like.
+    pub cdn: bool,
+}
+
+/// What follows from a timeline at once.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Firsts {
+    /// The first byte at the client, headers included.
+    pub first_byte_ms: Option<f64>,
+    /// The first event with text was parsed.
+    pub first_text_ms: Option<f64>,
+    /// The last event with text was parsed.
+    pub last_text_ms: Option<f64>,
+    /// Bytes of the body.
+    pub body_bytes: usize,
+    /// Tokens of the reply: the server's count, or else one for each event with text.
+    pub tokens: usize,
+    /// What a reader is shown.
+    pub text: String,
+}
+
 /// The moments of one exchange.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Timeline {
     /// When the request left, in milliseconds.
     pub request_ms: f64,
@@ -118,8 +132,8 @@ pub struct Timeline {
     pub status: Option<u16>,
     /// Whether the content type is that of an event stream.
     pub is_stream: bool,
-    /// Whether a compressing hop shows in the headers; unknown where they cannot be read.
-    pub compresses: Option<bool>,
+    /// What the headers show of the path; unknown where they cannot be read.
+    pub marks: Option<Marks>,
     /// The generator's own stamp of its first token.
     pub first_token_ms: Option<f64>,
     /// The generator's own stamp of its end.
@@ -145,6 +159,19 @@ pub struct Timeline {
 }
 
 impl Timeline {
+    /// All of the below together.
+    #[must_use]
+    pub fn firsts(&self) -> Firsts {
+        Firsts {
+            first_byte_ms: self.first_byte_ms(),
+            first_text_ms: self.first_text_ms(),
+            last_text_ms: self.last_text_ms(),
+            body_bytes: self.body_bytes(),
+            tokens: self.tokens(),
+            text: self.events.iter().map(|event| &*event.text).collect(),
+        }
+    }
+
     /// The first byte at the client, headers included.
     #[must_use]
     pub fn first_byte_ms(&self) -> Option<f64> {

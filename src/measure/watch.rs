@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::timeline::{Completion, Failure, Outcome, Read, Rendered, TimedEvent, Timeline};
+use super::timeline::{Completion, Failure, Marks, Outcome, Read, Rendered, TimedEvent, Timeline};
 use crate::sse::{DEFAULT_MAX_BUFFER_BYTES, Item, Parser};
 
 /// What a response says of itself.
@@ -10,12 +10,50 @@ use crate::sse::{DEFAULT_MAX_BUFFER_BYTES, Item, Parser};
 pub struct Headers<'a> {
     /// HTTP status.
     pub status: u16,
-    /// `content-type`.
-    pub content_type: &'a str,
-    /// Whether `content-encoding`, or `vary` with `accept-encoding`, shows a compressing hop;
-    /// `None` where headers cannot be read.
-    pub compresses: Option<bool>,
+    /// Names in lower case, and values.
+    pub pairs: &'a [(String, String)],
+    /// Whether these are all of them; a page sees only some of another origin's.
+    pub all: bool,
 }
+
+impl Headers<'_> {
+    fn get(&self, name: &str) -> Option<String> {
+        let mut pairs = self.pairs.iter();
+        let found = pairs.find(|(key, _)| key == name);
+        found.map(|(_, value)| value.to_ascii_lowercase())
+    }
+
+    fn marks(&self) -> Option<Marks> {
+        let has = |name| self.get(name).is_some();
+        let server = self.get("server").unwrap_or_default();
+        let is_one_of = |names: &[&str]| names.iter().any(|name| server.contains(name));
+        let varies = self
+            .get("vary")
+            .is_some_and(|vary| vary.contains("accept-encoding"));
+        let encodes = self
+            .get("content-encoding")
+            .is_some_and(|coding| coding != "identity");
+        self.all.then(|| Marks {
+            compression: varies || encodes,
+            proxy: has("via") || is_one_of(&PROXIES),
+            cdn: CDN_HEADERS.into_iter().any(has) || is_one_of(&CDNS),
+        })
+    }
+}
+
+/// Reverse proxies by their name in `server`.
+const PROXIES: [&str; 6] = ["nginx", "openresty", "envoy", "traefik", "haproxy", "istio"];
+/// Delivery networks likewise.
+const CDNS: [&str; 4] = ["cloudflare", "cloudfront", "akamai", "fastly"];
+/// What caches add.
+const CDN_HEADERS: [&str; 6] = [
+    "age",
+    "x-cache",
+    "cf-ray",
+    "x-amz-cf-id",
+    "x-served-by",
+    "cdn-cache",
+];
 
 /// The stopwatch of one exchange. Times never go back.
 #[derive(Clone, Debug)]
@@ -35,7 +73,14 @@ enum Body {
     /// One JSON value.
     Whole(Vec<u8>),
     /// Text without frames: each read is an event.
-    Plain,
+    Plain {
+        /// Bytes of a character that is not complete.
+        rest: Vec<u8>,
+    },
+}
+
+impl Body {
+    const NONE: Self = Self::Plain { rest: Vec::new() };
 }
 
 impl Watch {
@@ -47,7 +92,7 @@ impl Watch {
                 request_ms,
                 ..Timeline::default()
             },
-            body: Body::Plain,
+            body: Body::NONE,
         }
     }
 
@@ -59,12 +104,12 @@ impl Watch {
 
     /// Status and headers are there.
     pub fn headers(&mut self, at_ms: f64, headers: Headers<'_>) {
-        let kind = headers.content_type.split(';').next().unwrap_or_default();
-        let kind = kind.trim().to_ascii_lowercase();
+        let kind = headers.get("content-type").unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
         let seen = &mut self.timeline;
         seen.headers_ms = Some(at_ms);
         seen.status = Some(headers.status);
-        seen.compresses = headers.compresses;
+        seen.marks = headers.marks();
         seen.is_stream = kind == "text/event-stream";
         self.body = if seen.is_stream {
             Body::Events {
@@ -75,7 +120,7 @@ impl Watch {
         } else if kind == "application/json" || kind.ends_with("+json") {
             Body::Whole(Vec::new())
         } else {
-            Body::Plain
+            Body::NONE
         };
         if !(200..300).contains(&headers.status) {
             self.fail(Failure::Status);
@@ -88,25 +133,32 @@ impl Watch {
             return;
         }
         let length = bytes.len();
-        self.timeline.reads.push(Read {
-            at_ms,
-            bytes: length,
-        });
+        let mut within_event = false;
         match &mut self.body {
             Body::Events { tail, .. } => {
                 tail.extend_from_slice(&bytes[length.saturating_sub(4)..]);
                 tail.drain(..tail.len().saturating_sub(4));
+                within_event = !is_between_events(tail);
                 self.parse(at_ms, bytes);
             }
             Body::Whole(whole) => whole.extend_from_slice(bytes),
-            Body::Plain => self.timeline.events.push(TimedEvent {
-                at_ms,
-                bytes: length,
-                tokens: 1,
-                text_bytes: length,
-                has_choices: true,
-            }),
+            Body::Plain { rest } => {
+                let text = decode(rest, bytes);
+                self.timeline.events.push(TimedEvent {
+                    at_ms,
+                    bytes: length,
+                    tokens: 1,
+                    text_bytes: length,
+                    text,
+                    has_choices: true,
+                });
+            }
         }
+        self.timeline.reads.push(Read {
+            at_ms,
+            bytes: length,
+            within_event,
+        });
     }
 
     /// The body is at its end, or, if not `clean`, broke; or there was no response at all.
@@ -122,15 +174,23 @@ impl Watch {
             self.fail(Failure::Reset);
             return;
         }
-        match std::mem::replace(&mut self.body, Body::Plain) {
+        match std::mem::replace(&mut self.body, Body::NONE) {
             Body::Events { tail, .. } if !is_between_events(&tail) => self.fail(Failure::Truncated),
             Body::Events {
                 finish_reason: true,
                 ..
             } => self.complete(Completion::FinishReason),
             Body::Whole(whole) => self.whole(at_ms, &whole),
-            Body::Events { .. } | Body::Plain => self.timeline.outcome = Outcome::Incomplete,
+            Body::Events { .. } | Body::Plain { .. } => self.timeline.outcome = Outcome::Incomplete,
         }
+    }
+
+    /// The caller stopped it.
+    pub fn abort(&mut self, at_ms: f64) {
+        if self.timeline.outcome == Outcome::Open {
+            self.fail(Failure::Aborted);
+        }
+        self.close(at_ms, false);
     }
 
     /// The first text was painted.
@@ -189,6 +249,7 @@ impl Watch {
             bytes: data.len(),
             tokens: usize::from(said.text_bytes > 0),
             text_bytes: said.text_bytes,
+            text: said.text,
             has_choices: said.has_choices,
         });
     }
@@ -206,6 +267,7 @@ impl Watch {
             bytes: body.len(),
             tokens: said.tokens.unwrap_or(usize::from(said.text_bytes > 0)),
             text_bytes: said.text_bytes,
+            text: said.text,
             has_choices: true,
         });
         self.complete(Completion::Body);
@@ -228,9 +290,23 @@ fn is_between_events(tail: &[u8]) -> bool {
     tail.is_empty() || ends(b"\n\n") || ends(b"\r\r") || ends(b"\r\n\r\n")
 }
 
+/// The whole characters of `rest` and `bytes`; `rest` keeps what may go on.
+fn decode(rest: &mut Vec<u8>, bytes: &[u8]) -> String {
+    rest.extend_from_slice(bytes);
+    let whole = match std::str::from_utf8(rest) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => rest.len(),
+    };
+    let kept = rest.split_off(whole);
+    let text = String::from_utf8_lossy(rest).into_owned();
+    *rest = kept;
+    text
+}
+
 /// What a chunk or a whole reply says.
 struct Said {
     text_bytes: usize,
+    text: String,
     has_choices: bool,
     is_finished: bool,
     tokens: Option<usize>,
@@ -245,8 +321,10 @@ impl Said {
         // Text alone, or in an object, is the plain dialect of a lab.
         let plain = value.as_str().or_else(|| value.get("text")?.as_str());
         let text = choices.iter().map(text_bytes);
+        let shown = plain.or_else(|| content(choices.first()?));
         Self {
             text_bytes: text.fold(plain.map_or(0, str::len), usize::saturating_add),
+            text: shown.unwrap_or_default().to_owned(),
             has_choices: plain.is_some() || !choices.is_empty(),
             is_finished: choices
                 .iter()
@@ -254,6 +332,12 @@ impl Said {
             tokens: tokens.and_then(|tokens| usize::try_from(tokens).ok()),
         }
     }
+}
+
+fn content(choice: &Value) -> Option<&str> {
+    let part = choice.get("delta").or_else(|| choice.get("message"));
+    let text = part.and_then(|part| part.get("content"));
+    text.or_else(|| choice.get("text"))?.as_str()
 }
 
 /// Bytes of text of a choice, arguments of tools included.
@@ -272,15 +356,13 @@ fn text_bytes(choice: &Value) -> usize {
 mod tests {
     use super::*;
 
-    const STREAM: Headers<'_> = Headers {
-        status: 200,
-        content_type: "text/event-stream; charset=utf-8",
-        compresses: Some(false),
-    };
+    const STREAM: (u16, &str) = (200, "text/event-stream; charset=utf-8");
 
-    fn watch(headers: Headers<'_>, body: &[&str], clean: bool) -> Timeline {
+    fn watch((status, kind): (u16, &str), body: &[&str], clean: bool) -> Timeline {
         let mut watch = Watch::new(100.0);
-        watch.headers(110.0, headers);
+        let pairs = &[("content-type".to_owned(), kind.to_owned())];
+        let all = true;
+        watch.headers(110.0, Headers { status, pairs, all });
         for (at, part) in (12..).zip(body) {
             watch.read(f64::from(at) * 10.0, part.as_bytes());
         }
@@ -332,10 +414,7 @@ mod tests {
 
     #[test]
     fn a_whole_body_is_one_event_at_its_end() {
-        let json = Headers {
-            content_type: "application/json",
-            ..STREAM
-        };
+        let json = (200, "application/json");
         let body = [
             r#"{"choices":[{"message":{"content":"hé"},"finish_reason":"stop"}],"#,
             r#""usage":{"completion_tokens":7}}"#,
@@ -350,14 +429,7 @@ mod tests {
         assert_eq!(seen.body_bytes(), body.concat().len());
         let cut = watch(json, &body[..1], true);
         assert_eq!(cut.failure, Some(Failure::Truncated));
-        let refused = watch(
-            Headers {
-                status: 429,
-                ..json
-            },
-            &["{}"],
-            true,
-        );
+        let refused = watch((429, json.1), &["{}"], true);
         assert_eq!(
             (refused.outcome, refused.failure),
             (Outcome::Failed, Some(Failure::Status))
@@ -387,11 +459,45 @@ mod tests {
         assert_eq!(seen.output_tokens, Some(2));
         assert!(!seen.events[3].has_choices);
         assert_eq!(seen.closed_ms, Some(500.0));
-        let plain = Headers {
-            content_type: "text/plain",
-            ..STREAM
-        };
-        let seen = watch(plain, &["one ", "two "], true);
+        assert_eq!(seen.firsts().text, "one");
+        let within: Vec<_> = seen.reads.iter().map(|read| read.within_event).collect();
+        assert_eq!(within, [false, false, true, false, false]);
+        let seen = watch((200, "text/plain"), &["one ", "two "], true);
         assert_eq!((seen.events.len(), seen.outcome), (2, Outcome::Incomplete));
+    }
+
+    #[test]
+    fn marks_of_hops_are_read_from_headers_that_can_be_read() {
+        let marks = |pairs: &[(&str, &str)], all: bool| {
+            let pairs: Vec<_> = pairs
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect();
+            let mut watch = Watch::new(0.0);
+            let (status, pairs) = (200, &*pairs);
+            watch.headers(1.0, Headers { status, pairs, all });
+            let marks = watch.timeline().marks?;
+            Some([marks.compression, marks.proxy, marks.cdn])
+        };
+        assert_eq!(marks(&[("server", "uvicorn")], true), Some([false; 3]));
+        let nginx = [("server", "nginx/1.26"), ("content-encoding", "gzip")];
+        assert_eq!(marks(&nginx, true), Some([true, true, false]));
+        let cdn = [("age", "0"), ("vary", "Origin, Accept-Encoding")];
+        assert_eq!(marks(&cdn, true), Some([true, false, true]));
+        assert_eq!(
+            marks(&[("content-encoding", "identity")], true),
+            Some([false; 3])
+        );
+        assert_eq!(marks(&cdn, false), None);
+    }
+
+    #[test]
+    fn plain_text_keeps_its_characters_whole() {
+        let mut watch = Watch::new(0.0);
+        watch.headers(0.0, Headers::default());
+        for byte in "aé€😀".as_bytes() {
+            watch.read(1.0, &[*byte]);
+        }
+        assert_eq!(watch.timeline().firsts().text, "aé€😀");
     }
 }
