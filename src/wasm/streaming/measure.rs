@@ -95,8 +95,8 @@ impl ExchangeWatch {
     pub fn timeline(&self) -> Result<JsValue, JsValue> {
         let seen = self.watch.timeline();
         let (timeline, firsts) = (to_js(seen)?, to_js(&seen.firsts())?);
-        let merged = js_sys::Object::assign(timeline.unchecked_ref(), firsts.unchecked_ref());
-        Ok(merged.into())
+        let timeline: js_sys::Object = timeline.unchecked_into();
+        Ok(js_sys::Object::assign(&timeline, firsts.unchecked_ref()).into())
     }
 }
 
