@@ -240,7 +240,7 @@ mod tests {
                 "stalls[0]",
                 "missing field",
             ),
-            (r#"[]"#, "", "invalid type"),
+            ("5", "", "invalid type"),
             ("{} x", "", "trailing"),
             ("[", "", "EOF"),
         ] {
