@@ -4,11 +4,15 @@ import { find, role } from '../chat/dom.js';
 import { formatHash, parseHash } from './address.js';
 import { calculators } from './calculators.js';
 import { delivery } from './delivery.js';
+import { bindLocalModel } from './local-model.js';
 import { overload } from './overload.js';
 import type { Section, SectionMaker } from './section.js';
+import { wait } from './wait.js';
 
-const MAKERS: Readonly<Record<string, SectionMaker>> = { calculators, overload, delivery };
-const FIRST = 'calculators';
+const MAKERS: Readonly<Record<string, SectionMaker>> = {
+  wait, calculators, overload, delivery,
+};
+const FIRST = 'wait';
 
 const made = new Map<string, Section>();
 let open = '';
@@ -78,3 +82,4 @@ document.addEventListener('keydown', (event) => {
   made.get(open)?.stop?.();
 });
 follow();
+void bindLocalModel();

@@ -41,6 +41,11 @@ export interface Drawing {
   height?: number;
 }
 
+/** Lines with x values of their own, as one table. */
+export function joined(lines: readonly (readonly [number[], number[]])[]): Data {
+  return uPlot.join(lines.map(([xs, ys]) => [xs, ys] as Data));
+}
+
 const FONT = '12px system-ui, sans-serif';
 
 export class Plot {
