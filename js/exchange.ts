@@ -3,7 +3,7 @@
 
 import type { Embeddings, Exchange } from './engine.js';
 import type { WireError } from './errors.js';
-import type { FromWorker } from './protocol.js';
+import type { FromWorker, Made } from './protocol.js';
 import type { EmbedOutput, Output, Start } from './scheduler.js';
 import type { Stats, Token } from './types.js';
 
@@ -13,6 +13,8 @@ export class ExchangeOutput implements Output, EmbedOutput {
   readonly #post: (message: FromWorker) => void;
   readonly #streams: boolean;
   #headSent = false;
+  #firstAtMs: number | undefined;
+  #lastAtMs: number | undefined;
 
   constructor(id: number, exchange: Exchange, post: (message: FromWorker) => void) {
     this.#id = id;
@@ -44,6 +46,8 @@ export class ExchangeOutput implements Output, EmbedOutput {
   }
 
   token(token: Token): void {
+    this.#firstAtMs ??= token.atMs;
+    this.#lastAtMs = token.atMs;
     this.#exchange.token(token);
     if (this.#streams) this.#send(1);
   }
@@ -82,14 +86,22 @@ export class ExchangeOutput implements Output, EmbedOutput {
   }
 
   #send(tokens: 0 | 1): void {
-    this.#post({ type: 'body', id: this.#id, bytes: this.#exchange.take(), tokens });
+    const bytes = this.#exchange.take();
+    const made = tokens === 0 ? {} : { madeAtMs: this.#madeAtMs() };
+    this.#post({ type: 'body', id: this.#id, bytes, tokens, ...made });
   }
 
   /** The whole response at once. */
   #answer(): void {
     const body = this.#exchange.take();
-    this.#post({ type: 'response', id: this.#id, ...this.#exchange.head(), body });
+    const made = { madeAtMs: this.#madeAtMs() };
+    this.#post({ type: 'response', id: this.#id, ...this.#exchange.head(), body, ...made });
     this.#exchange.free();
+  }
+
+  #madeAtMs(): Made | undefined {
+    const [first, last] = [this.#firstAtMs, this.#lastAtMs];
+    return first === undefined || last === undefined ? undefined : { first, last };
   }
 
   #end(): void {

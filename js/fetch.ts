@@ -4,7 +4,8 @@
 // buffer of its own: each pull raises the credit so that at most `lookahead` tokens are made
 // ahead of what the reader took, and a token that adds no bytes is passed over.
 
-import type { WireHead, WireRequest } from './protocol.js';
+import type { Made, WireHead, WireRequest } from './protocol.js';
+import { stamp } from './stamps.js';
 import type { StreamLink } from './token-stream.js';
 
 type End = { error: unknown } | 'closed';
@@ -42,6 +43,7 @@ export class ExchangeFeed implements UnderlyingDefaultSource<Uint8Array<ArrayBuf
   #tellEnded!: () => void;
   #controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>> | undefined;
   #buffer: Part[] = [];
+  #made: Made | undefined;
   /** Tokens whose parts have left the buffer. */
   #taken = 0;
   /** Ends the pull that waits for bytes. */
@@ -66,14 +68,18 @@ export class ExchangeFeed implements UnderlyingDefaultSource<Uint8Array<ArrayBuf
   }
 
   /** `body`: the whole of it, or `null` when it comes in parts. */
-  responded(head: WireHead, body: Uint8Array<ArrayBuffer> | null): void {
+  responded(head: WireHead, body: Uint8Array<ArrayBuffer> | null, made?: Made): void {
     if (this.#settled) return;
+    this.#made = made;
     if (body !== null) this.#settle();
     const content = body ?? new ReadableStream(this, { highWaterMark: 0 });
-    this.#fulfil(new Response(content, head));
+    const response = new Response(content, head);
+    stamp(response, () => ({ firstTokenMs: unix(this.#made?.first), endMs: unix(this.#made?.last) }));
+    this.#fulfil(response);
   }
 
-  part(bytes: Uint8Array<ArrayBuffer>, tokens: number): void {
+  part(bytes: Uint8Array<ArrayBuffer>, tokens: number, made?: Made): void {
+    this.#made = made ?? this.#made;
     if (this.#settled) return;
     this.#buffer.push({ bytes, tokens });
     this.#answerPull();
@@ -172,4 +178,9 @@ export class ExchangeFeed implements UnderlyingDefaultSource<Uint8Array<ArrayBuf
     this.#resume?.();
     this.#resume = undefined;
   }
+}
+
+/** Unix milliseconds of a time on the page's timeline. */
+function unix(atMs: number | undefined): number | undefined {
+  return atMs === undefined ? undefined : performance.timeOrigin + atMs;
 }

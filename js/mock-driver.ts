@@ -1,6 +1,9 @@
 // Real time for the mock server: the state machine in wasm says when something happens next,
 // one timer wakes it up, and bodies are pulled out of it.
 
+import type { TraceEvent } from './scenario.js';
+import { stamp, stampsIn } from './stamps.js';
+import type { Stamps } from './stamps.js';
 import type { MockServer as Core } from './streaming.js';
 
 /** A token from outside; what else it has is not looked at. */
@@ -39,6 +42,7 @@ export class Driver {
   readonly #feeds = new Map<number, Feed>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #armedFor: number | undefined;
+  #stopped = false;
 
   constructor(core: Core, tokens: TokenSource | undefined) {
     this.#core = core;
@@ -54,6 +58,12 @@ export class Driver {
     return this.#core;
   }
 
+  /** When the generator of a reply made its first and its last token. */
+  stamps(reply: string | null): Stamps {
+    if (reply === null || this.#stopped) return {};
+    return stampsIn(JSON.parse(this.#core.trace(Number(reply))) as TraceEvent[]);
+  }
+
   /** Requests whose bodies are not at their end. */
   get open(): number {
     return this.#exchanges.size;
@@ -61,6 +71,7 @@ export class Driver {
 
   /** Nothing more happens, and the module's memory is free. */
   stop(): void {
+    this.#stopped = true;
     clearTimeout(this.#timer);
     this.#core.free();
   }
@@ -243,7 +254,9 @@ class Exchange {
       // The reader wants no more: the generator stops at once.
       cancel: () => this.#finish(true),
     } satisfies UnderlyingDefaultSource<Uint8Array<ArrayBuffer>>;
-    this.#fulfil(new Response(new ReadableStream(source, { highWaterMark: 0 }), init));
+    const response = new Response(new ReadableStream(source, { highWaterMark: 0 }), init);
+    stamp(response, () => this.#driver.stamps(response.headers.get('x-reply-number')));
+    this.#fulfil(response);
   }
 
   #abort(): void {

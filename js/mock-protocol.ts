@@ -9,7 +9,7 @@ export const PING_MS = 10_000;
 /** From a page; all but `ping`, `claim` and `skip-waiting` carry a port for the answer. */
 export type Ask =
   | { tokenbrook: 'ping' | 'claim' | 'skip-waiting' | 'stats' | 'open' }
-  | { tokenbrook: 'trace'; reply: number | undefined }
+  | { tokenbrook: 'trace'; reply: number | undefined; scenario: string | undefined }
   | { tokenbrook: 'play'; scenario: Scenario };
 
 /** On the port. */

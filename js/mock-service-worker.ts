@@ -150,7 +150,7 @@ async function obey(ask: Ask): Promise<unknown> {
       return host.open;
     case 'trace':
       await restore();
-      return host.trace(ask.reply);
+      return host.trace(ask.reply, ask.scenario);
     case 'stats':
       await restore();
       return host.stats();

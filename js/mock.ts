@@ -121,7 +121,8 @@ export interface MockRegistration {
   readonly registration: ServiceWorkerRegistration;
   /** Plays another scenario from the next request on, in all tabs. */
   play(scenario: Scenario): Promise<void>;
-  trace(reply?: number): Promise<TraceEvent[]>;
+  /** As a server's; `scenario` as `?scenario` has it, otherwise of what is played now. */
+  trace(reply?: number, scenario?: string): Promise<TraceEvent[]>;
   stats(): Promise<MockStats>;
   /** No more pings from this page; the worker stays. */
   close(): void;
@@ -198,8 +199,8 @@ class WorkerLink implements MockRegistration {
     await this.#ask({ tokenbrook: 'play', scenario });
   }
 
-  async trace(reply?: number): Promise<TraceEvent[]> {
-    return (await this.#ask({ tokenbrook: 'trace', reply })) as TraceEvent[];
+  async trace(reply?: number, scenario?: string): Promise<TraceEvent[]> {
+    return (await this.#ask({ tokenbrook: 'trace', reply, scenario })) as TraceEvent[];
   }
 
   async stats(): Promise<MockStats> {

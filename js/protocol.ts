@@ -85,12 +85,29 @@ export type FromWorker =
   | { type: 'finished'; id: number; stats: Stats }
   | { type: 'failed'; id: number; error: WireError; stats: Stats | null }
   /** `body`: the whole of it, after which nothing comes; `null` when it comes in parts. */
-  | ({ type: 'response'; id: number; body: Uint8Array<ArrayBuffer> | null } & WireHead)
+  | ({
+      type: 'response';
+      id: number;
+      body: Uint8Array<ArrayBuffer> | null;
+      madeAtMs?: Made | undefined;
+    } & WireHead)
   /** What `tokens` tokens added to the body, which may be nothing. */
-  | { type: 'body'; id: number; bytes: Uint8Array<ArrayBuffer>; tokens: number }
+  | {
+      type: 'body';
+      id: number;
+      bytes: Uint8Array<ArrayBuffer>;
+      tokens: number;
+      madeAtMs?: Made | undefined;
+    }
   | { type: 'body-end'; id: number }
   /** The engine is lost; the worker answers nothing any more. */
   | { type: 'crashed'; error: WireError };
+
+/** When the first and the last token of an answer so far were made, on the page's timeline. */
+export interface Made {
+  first: number;
+  last: number;
+}
 
 /** What is known of a generation so far, in case that its end is never told. */
 export interface Counters {

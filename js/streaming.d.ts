@@ -51,6 +51,23 @@ export class MockServer {
   free(): void;
 }
 
+/** See `src/wasm/streaming/measure.rs`. Times are Unix milliseconds. */
+export class ExchangeWatch {
+  constructor(requestMs: number);
+  headers(atMs: number, status: number, pairs: string, all: boolean): void;
+  read(atMs: number, bytes: Uint8Array): number;
+  close(atMs: number, clean: boolean): void;
+  abort(atMs: number): void;
+  rendered(atMs: number, byElementTiming: boolean): void;
+  generator(firstTokenMs: number | undefined, endMs: number | undefined): void;
+  events(from: number): unknown;
+  timeline(): unknown;
+  free(): void;
+}
+
+export function summarizeTimelines(timelines: unknown): unknown;
+export function figureSources(): unknown;
+
 export function simulateLoad(run: string): string;
 
 /** What a call does next; see `src/client/ladder.rs`. */

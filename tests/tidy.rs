@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("client", &[]),
     ("gguf", &[]),
-    ("measure", &[]),
+    ("measure", &["sse"]),
     ("sse", &[]),
     ("stream", &[]),
     ("openai", &["sse"]),

@@ -59,6 +59,19 @@ pub enum Hop {
     },
 }
 
+impl Hop {
+    /// The header that tells of it, as those of its kind leave one, whether it holds anything
+    /// back or not.
+    pub(in crate::mock) fn mark(&self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Proxy { .. } => Some(("via", "1.1 proxy")),
+            Self::Compression { .. } => Some(("vary", "accept-encoding")),
+            Self::Cdn {} => Some(("x-cache", "MISS")),
+            _ => None,
+        }
+    }
+}
+
 fn page() -> Count {
     Count::constant(4096)
 }

@@ -10,7 +10,7 @@ use super::{Action, Head, MockServer, Request};
 use crate::mock::admission::{Ask, Verdict};
 use crate::mock::feed::Feed;
 use crate::mock::hop::{self, Item};
-use crate::mock::scenario::{RoleChunk, Tier};
+use crate::mock::scenario::{Hop, RoleChunk, Tier};
 use crate::mock::source::{Source, count_words};
 use crate::mock::trace::What;
 use crate::mock::wire::{Body, error_json};
@@ -310,7 +310,7 @@ impl MockServer {
         let counted = count_words(&prompt);
         Job {
             number,
-            head: self.head_of(&body, &reply, faulty),
+            head: self.head_of(number, &body, &reply, faulty),
             reply,
             arrived_ms: self.now_ms,
             tier,
@@ -339,7 +339,7 @@ impl MockServer {
         }
     }
 
-    fn head_of(&self, body: &Body, reply: &str, faulty: bool) -> Head {
+    fn head_of(&self, number: u64, body: &Body, reply: &str, faulty: bool) -> Head {
         let wrong = self.scenario.faults.content_type.as_deref();
         let right = body.content_type();
         let content_type = wrong.filter(|_| faulty).unwrap_or(right);
@@ -347,7 +347,15 @@ impl MockServer {
             ("content-type".to_owned(), content_type.to_owned()),
             ("cache-control".to_owned(), "no-cache".to_owned()),
             ("x-reply-id".to_owned(), reply.to_owned()),
+            // Whose events in the trace are this reply's.
+            ("x-reply-number".to_owned(), number.to_string()),
         ];
+        let hops = self.scenario.hops.iter().filter_map(Hop::mark);
+        for (name, value) in hops {
+            if headers.iter().all(|(known, _)| known != name) {
+                headers.push((name.to_owned(), value.to_owned()));
+            }
+        }
         if body.streams() {
             headers.push(("x-accel-buffering".to_owned(), "no".to_owned()));
         }

@@ -15,6 +15,11 @@ const ENTRIES: Record<string, { names: string; touches: string[] }> = {
     names: 'TokenbrookError createClient ready',
     touches: ['TextDecoder', 'TextEncoder'],
   },
+  measure: {
+    names:
+      'TokenbrookError figureSources measure ready summarize summaryToCsv timelinesToCsv',
+    touches: ['TextDecoder', 'TextEncoder'],
+  },
   sse: {
     names: 'EventStreamParser TokenbrookError encodeEvent eventStream ready',
     // wasm-bindgen makes both when its module is evaluated.
@@ -59,7 +64,14 @@ test('the manifest exports the entries and depends on nothing', () => {
   };
   expect(manifest.type).toBe('module');
   expect(manifest.dependencies).toBeUndefined();
-  expect(Object.keys(manifest.exports)).toEqual(['.', './client', './mock', './mock-service-worker', './sse']);
+  expect(Object.keys(manifest.exports).sort()).toEqual([
+    '.',
+    './client',
+    './measure',
+    './mock',
+    './mock-service-worker',
+    './sse',
+  ]);
   for (const target of Object.values(manifest.exports).flatMap((entry) => Object.values(entry))) {
     expect(existsSync(join(PACKAGE, target))).toBe(true);
   }

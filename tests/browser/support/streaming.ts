@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url';
 
 import { PACKAGE } from './package.js';
 
+type Measure = typeof import('../../../js/measure.js');
 type Mock = typeof import('../../../js/mock.js');
 type Sse = typeof import('../../../js/sse.js');
 
@@ -13,6 +14,13 @@ export async function loadSse(): Promise<Sse> {
   const sse = (await import(entryUrl('sse'))) as Sse;
   await sse.ready;
   return sse;
+}
+
+/** `tokenbrook/measure`, running. */
+export async function loadMeasure(): Promise<Measure> {
+  const measure = (await import(entryUrl('measure'))) as Measure;
+  await measure.ready;
+  return measure;
 }
 
 /** `tokenbrook/mock`, running. */
