@@ -1,6 +1,7 @@
 //! `bench`: what is measured in a headless browser, as a table and as JSON with raw samples.
 
 mod engine;
+mod lab;
 mod peers;
 mod report;
 mod results;
@@ -47,8 +48,8 @@ struct Options {
 /// `cargo xtask bench`.
 pub(crate) fn command(mut parser: Parser) -> Result<()> {
     let args: Vec<OsString> = parser.raw_args()?.collect();
-    if is_of_engine(&args) {
-        return engine::command(Parser::from_args(args));
+    if let Some(command) = own_command(&args) {
+        return command(Parser::from_args(args));
     }
     let (suite, options) = read(Parser::from_args(args))?;
     let report = (suite.run)(&options)?;
@@ -67,10 +68,19 @@ pub(crate) fn command(mut parser: Parser) -> Result<()> {
     process::print(&table)
 }
 
-/// The suite with options of its own, which it reads itself.
-fn is_of_engine(args: &[OsString]) -> bool {
-    args.windows(2).any(|pair| pair == ["--suite", "engine"])
-        || args.iter().any(|arg| arg == "--suite=engine")
+type Command = fn(Parser) -> Result<()>;
+
+/// Suites with options of their own, which they read themselves.
+const OWN: [(&str, Command); 2] = [("engine", engine::command), ("lab", lab::command)];
+
+fn own_command(args: &[OsString]) -> Option<Command> {
+    let is_named = |name: &str| {
+        args.windows(2).any(|pair| pair == ["--suite", name])
+            || args.iter().any(|arg| *arg == *format!("--suite={name}"))
+    };
+    OWN.iter()
+        .find(|(name, _)| is_named(name))
+        .map(|(_, command)| *command)
 }
 
 fn read(mut parser: Parser) -> Result<(&'static Suite, Options)> {
