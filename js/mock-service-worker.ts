@@ -132,7 +132,7 @@ function watched(body: ReadableStream<Uint8Array<ArrayBuffer>>): ReadableStream 
 async function tell(): Promise<void> {
   const { open } = host;
   // The way to the pages costs a busy worker more than the streams do.
-  if (open > 0 === told > 0) return;
+  if ((open > 0) === (told > 0)) return;
   told = open;
   const message: Told = { tokenbrook: 'open', open };
   const pages = await scope().clients.matchAll({ includeUncontrolled: true });
