@@ -128,10 +128,11 @@ function watched(body: ReadableStream<Uint8Array<ArrayBuffer>>): ReadableStream 
   );
 }
 
-/** Tells all pages how many streams are open, if that has changed. */
+/** Tells all pages how many streams are open, when that comes to none or to some. */
 async function tell(): Promise<void> {
   const { open } = host;
-  if (open === told) return;
+  // The way to the pages costs a busy worker more than the streams do.
+  if ((open > 0) === (told > 0)) return;
   told = open;
   const message: Told = { tokenbrook: 'open', open };
   const pages = await scope().clients.matchAll({ includeUncontrolled: true });

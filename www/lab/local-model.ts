@@ -32,7 +32,7 @@ export function chooseLocalModel(): void {
 
 function render(): void {
   const { model, failure, isLoading } = control;
-  field(document, 'model-name').textContent = model?.info.name ?? 'No model';
+  field(document, 'model-name').textContent = model?.info.name ?? 'Model';
   action(document, 'open-model').dataset['loaded'] = String(model !== null);
   role(document, 'load-error').hidden = failure === null;
   field(document, 'load-error-message').textContent = failure?.message ?? '';

@@ -2,6 +2,7 @@
 import 'uplot/dist/uPlot.min.css';
 import { find, role } from '../chat/dom.js';
 import { formatHash, parseHash } from './address.js';
+import { breaks } from './breaks.js';
 import { calculators } from './calculators.js';
 import { delivery } from './delivery.js';
 import { bindLocalModel } from './local-model.js';
@@ -10,7 +11,7 @@ import type { Section, SectionMaker } from './section.js';
 import { wait } from './wait.js';
 
 const MAKERS: Readonly<Record<string, SectionMaker>> = {
-  wait, calculators, overload, delivery,
+  wait, breaks, calculators, overload, delivery,
 };
 const FIRST = 'wait';
 

@@ -50,6 +50,16 @@ export async function playScenario<T>(
   });
 }
 
+/** Asks a server with a scenario of its own, whoever plays what else. */
+export async function fetchScenario(
+  scenario: Scenario, path: string, init?: RequestInit,
+): Promise<Response> {
+  if ((await link()) === undefined) return createMockServer(scenario).fetch(path, init);
+  const address = new URL(path.replace(/^\//, ''), document.baseURI);
+  address.searchParams.set('scenario', JSON.stringify(scenario));
+  return fetch(address, init);
+}
+
 function locked<T>(run: () => Promise<T>): Promise<T> {
   // Only secure contexts have locks, and only they have service workers.
   return navigator.locks.request('tokenbrook-lab-mock', run) as Promise<T>;

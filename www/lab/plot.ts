@@ -14,6 +14,7 @@ export interface Line {
   /** Default `line`. */
   kind?: 'line' | 'steps' | 'points';
   dashed?: boolean;
+  /** Of the line, or of its points. */
   width?: number;
 }
 
@@ -23,6 +24,8 @@ export interface Axis {
   min?: number;
   max?: number;
   format?: (value: number) => string;
+  /** Where there are labels and grid lines, and nowhere else. */
+  ticks?: readonly number[];
 }
 
 /** A stretch of the x axis with a name, or a line where both ends are the same. */
@@ -137,11 +140,9 @@ function scaleOf(axis: Axis): uPlot.Scale {
 }
 
 function axisOf(axis: Axis): uPlot.Axis {
-  const { format } = axis;
+  const { format, ticks } = axis;
   return {
-    label: axis.label,
-    labelFont: FONT,
-    labelSize: 18,
+    ...(axis.label !== '' && { label: axis.label, labelFont: FONT, labelSize: 18 }),
     font: FONT,
     gap: 4,
     stroke: () => colour('soft'),
@@ -152,6 +153,7 @@ function axisOf(axis: Axis): uPlot.Axis {
       ...(axis.log === true && { filter: (_plot: uPlot, splits: number[]) => splits.map(decade) }),
     },
     ticks: { show: false },
+    ...(ticks !== undefined && { splits: () => [...ticks] }),
     ...(format !== undefined && {
       values: (_plot: uPlot, splits: (number | null)[]) =>
         splits.map((value) => (value === null ? '' : format(value))),
@@ -175,7 +177,7 @@ function seriesOf(line: Line): uPlot.Series {
       paths: uPlot.paths.stepped({ align: 1 }),
     }),
     points: kind === 'points'
-      ? { show: true, size: 9, fill: paint, stroke: paint }
+      ? { show: true, size: line.width ?? 9, fill: paint, stroke: paint }
       : { show: false },
   };
 }

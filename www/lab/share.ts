@@ -10,7 +10,9 @@ export interface Result {
   /** Names the files. */
   name: string;
   json: unknown;
-  table: Table;
+  /** Rows, or CSV as it is. */
+  table?: Table;
+  csv?: string;
   /** What a link carries besides the settings, as small as it can be. */
   shared?: unknown;
 }
@@ -26,7 +28,8 @@ export function shareRow(result: () => Result | undefined): HTMLElement {
     button('CSV', 'quiet bordered', () => {
       const found = result();
       if (found === undefined) return;
-      downloadText(found.name, 'csv', 'text/csv', toCsv(found.table));
+      const csv = found.csv ?? toCsv(found.table ?? { columns: [], rows: [] });
+      downloadText(found.name, 'csv', 'text/csv', csv);
     }),
     button('Copy link', 'quiet bordered', () => {
       void linkTo(result()).then(copy).then((said) => {

@@ -3,16 +3,33 @@ import type { Model } from 'tokenbrook';
 import type { Scenario } from 'tokenbrook/mock';
 import { mockPlace, playScenario } from './mock-link.js';
 import { arrivalsOf } from './replay-model.js';
-import { measure, type Timeline, type TimelineEvent } from './stopwatch.js';
+import { measure, type Timeline, type TimelineEvent } from 'tokenbrook/measure';
 import type { Mode, WaitCall, WaitRun } from './wait-run.js';
 
 export interface WaitPlan {
   calls: number;
   scenario: Scenario;
   signal: AbortSignal;
+  /** The first call leaves. */
+  onStart(): void;
   /** Of the first call of each mode, as it comes. */
   onEvent(mode: Mode, event: TimelineEvent, sinceMs: number): void;
   onCall(done: number, all: number): void;
+}
+
+/** What the first requests cost a worker and a page is no part of a reply. */
+const WARM_UPS = 2;
+const WARM_UP: Scenario = { text: { kind: 'seeded', tokens: 4 }, pace: { kind: 'fixed', ms: 2 } };
+
+async function warmUp(calls: number): Promise<void> {
+  await playScenario(WARM_UP, async (play) => {
+    for (let round = 0; round < WARM_UPS; round += 1) {
+      await Promise.all(Array.from({ length: calls * 2 }, (_, at) =>
+        measure('warm-up', { fetch: () => play.fetch(at < calls ? '/lab/stream' : '/lab/wait') })));
+    }
+  });
+  // What all that left to be painted is painted.
+  await new Promise((settled) => setTimeout(settled, 100));
 }
 
 /** Both modes, all calls at once, through the mock. */
@@ -20,9 +37,8 @@ export async function runMock(plan: WaitPlan): Promise<WaitRun> {
   const { calls, scenario, signal } = plan;
   const at = new Date().toISOString();
   const place = `the mock in ${await mockPlace()}`;
+  await warmUp(calls);
   const done = await playScenario(scenario, async (play) => {
-    // What a first request costs the worker is no part of a reply.
-    await play.fetch('/lab/stats');
     let count = 0;
     const one = async (mode: Mode, index: number): Promise<WaitCall> => {
       const startMs = performance.timeOrigin + performance.now();
@@ -37,9 +53,10 @@ export async function runMock(plan: WaitPlan): Promise<WaitRun> {
       plan.onCall((count += 1), calls * 2);
       return callOf(mode, timeline);
     };
-    const all = Array.from({ length: calls }, (_, index) =>
-      [one('wait', index), one('stream', index)]);
-    return Promise.all(all.flat());
+    plan.onStart();
+    // A worker takes requests one by one. The waits, which see nothing for long, go behind.
+    return Promise.all((['stream', 'wait'] as const).flatMap((mode) =>
+      Array.from({ length: calls }, (_, index) => one(mode, index))));
   });
   signal.throwIfAborted();
   return { at, place, calls: done };
@@ -73,6 +90,7 @@ export async function runLocal(
   };
   // The first call computes the prompt, the others find it in the cache: it counts for neither.
   await one('stream');
+  plan.onStart();
   for (let index = 0; index < plan.calls; index += 1) {
     for (const mode of ['wait', 'stream'] as const) {
       plan.signal.throwIfAborted();

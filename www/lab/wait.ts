@@ -20,7 +20,7 @@ import {
 } from './wait-run.js';
 
 const FIELDS = {
-  place: choice('Who writes', 'mock', { mock: 'The mock server', local: 'The model on this device' }),
+  place: choice('Who writes', 'mock', { mock: 'Mock server', local: 'This device' }),
   calls: count('Calls of each mode', 20, [1, 40]),
   tokens: count('Tokens', 120, [1, 2000]),
   pace: amount('Time per token', 33, [1, 1000], { unit: 'ms' }),
@@ -34,6 +34,9 @@ const MODES = ['wait', 'stream'] as const;
 
 /** A model on this device takes seconds a reply. */
 const LOCAL_CALLS = 2;
+
+/** The clock of replies under way, where no text comes. */
+const CLOCK_MS = 100;
 
 export function wait(root: HTMLElement, frame: Frame): Section {
   return new Wait(root, frame);
@@ -143,6 +146,7 @@ class Wait implements Section {
       calls,
       scenario: this.#scenario(),
       signal: abort.signal,
+      onStart: () => live.start(),
       onEvent: (mode, { text: written }, atMs) => live.take(mode, { text: written, atMs }),
       onCall: (done, all) => void (this.#status.textContent = `${done} of ${all} calls done`),
     };
@@ -294,29 +298,45 @@ function axisMs(value: number): string {
   return value < 1000 ? `${value} ms` : `${value / 1000} s`;
 }
 
-/** What the first calls bring while they run: one picture a frame. */
+/** What the first calls bring while they run. Paints no more than has changed: it is no load. */
 class Live {
   readonly #replay: Replay;
   readonly #arrivals: Record<Mode, Arrival[]> = { wait: [], stream: [] };
-  readonly #startMs = performance.now();
-  #frame: number;
+  #clock: ReturnType<typeof setInterval> | undefined;
+  #frame: number | undefined;
+  #startMs = 0;
 
   constructor(replay: Replay) {
     this.#replay = replay;
-    const tick = (): void => {
-      this.#replay.show(MODES.map((mode) => ({
-        title: TITLES[mode], colour: mode, arrivals: this.#arrivals[mode],
-      })), performance.now() - this.#startMs);
-      this.#frame = requestAnimationFrame(tick);
-    };
-    this.#frame = requestAnimationFrame(tick);
+    this.#show(0);
+  }
+
+  /** The calls begin now. */
+  start(): void {
+    this.#startMs = performance.now();
+    this.#clock = setInterval(() => this.#paint(), CLOCK_MS);
   }
 
   take(mode: Mode, event: { text: string; atMs: number }): void {
     this.#arrivals[mode].push(...arrivalsOf([event]));
+    this.#paint();
   }
 
   end(): void {
-    cancelAnimationFrame(this.#frame);
+    clearInterval(this.#clock);
+    if (this.#frame !== undefined) cancelAnimationFrame(this.#frame);
+  }
+
+  #paint(): void {
+    this.#frame ??= requestAnimationFrame(() => {
+      this.#frame = undefined;
+      this.#show(performance.now() - this.#startMs);
+    });
+  }
+
+  #show(nowMs: number): void {
+    this.#replay.show(MODES.map((mode) => ({
+      title: TITLES[mode], colour: mode, arrivals: this.#arrivals[mode],
+    })), nowMs);
   }
 }

@@ -1,18 +1,15 @@
 //! The suite `engine`: speed of the engine by itself, and where its time goes.
 
-use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
+use anyhow::Result;
+use serde_json::json;
 
 use super::{Measured, Options};
 use crate::args::ModelSource;
-use crate::{build, paths, process, setup};
+use crate::{build, paths, setup};
 
-pub(super) const OPTIONS: &[&str] = &["model", "backend", "precision"];
+pub(super) const OPTIONS: &[&str] = &["model", "backend", "precision", "samples"];
 
 pub(super) fn run(options: &Options) -> Result<Measured> {
-    if options.browser != "chromium" {
-        bail!("the suite `engine` runs in chromium");
-    }
     let ready = setup::all()?;
     build::package(&ready.wasm, build::Kind::Fast, &build::Module::ALL)?;
     let model = options.models.last().cloned();
@@ -28,13 +25,5 @@ pub(super) fn run(options: &Options) -> Result<Measured> {
         "load": load,
         "samples": options.samples,
     });
-    let mut script = process::node_script("bench-engine.mjs");
-    let measured = process::output_or_words(script.arg(config.to_string()))?;
-    let mut json: Value = serde_json::from_str(&measured).context("the script gave no JSON")?;
-    let table = json.as_object_mut().and_then(|map| map.remove("table"));
-    let table = table.as_ref().and_then(Value::as_str).unwrap_or_default();
-    Ok(Measured {
-        table: table.to_owned(),
-        json,
-    })
+    super::in_chromium("bench-engine.mjs", options, &config)
 }

@@ -1,6 +1,7 @@
 //! `bench`: what is measured in a headless browser, as a table and as JSON with raw samples.
 
 mod engine;
+mod lab;
 mod peers;
 mod report;
 mod results;
@@ -40,10 +41,15 @@ const SUITES: &[Suite] = &[
         takes: engine::OPTIONS,
         run: engine::run,
     },
+    Suite {
+        name: "lab",
+        takes: &[],
+        run: lab::run,
+    },
 ];
 
 /// Options of every suite.
-const COMMON: &[&str] = &["suite", "samples", "browser", "json", "json-file"];
+const COMMON: &[&str] = &["suite", "browser", "json", "json-file"];
 
 /// A median of fewer says little.
 const SAMPLES: u32 = 5;
@@ -139,6 +145,22 @@ impl Options {
     }
 }
 
+/// Runs a script that measures in Chromium only and prints `{ …, table }`.
+fn in_chromium(script: &str, options: &Options, config: &Value) -> Result<Measured> {
+    if options.browser != "chromium" {
+        bail!("this suite runs in chromium only");
+    }
+    let mut script = process::node_script(script);
+    let measured = process::output_or_words(script.arg(config.to_string()))?;
+    let mut json: Value = serde_json::from_str(&measured).context("the script gave no JSON")?;
+    let table = json.as_object_mut().and_then(|map| map.remove("table"));
+    let table = table.as_ref().and_then(Value::as_str).unwrap_or_default();
+    Ok(Measured {
+        table: table.to_owned(),
+        json,
+    })
+}
+
 fn named(name: &str) -> Result<&'static Suite> {
     let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
     let found = SUITES.iter().find(|suite| suite.name == name);
@@ -184,7 +206,7 @@ mod tests {
         for (args, want) in [
             (
                 ["--suite", "speed"],
-                "--suite takes peers or engine, not `speed`",
+                "--suite takes peers or engine or lab, not `speed`",
             ),
             (["--samples", "0"], "--samples takes 1 or more"),
             (

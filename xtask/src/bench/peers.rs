@@ -22,6 +22,7 @@ pub(super) const OPTIONS: &[&str] = &[
     "threads",
     "prompts",
     "engines",
+    "samples",
     "onnx",
     "fast",
     "write-results",
