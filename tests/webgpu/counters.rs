@@ -73,9 +73,9 @@ fn a_token_of_the_default_model_makes_no_object_and_reads_weights_and_cache_once
         work.macs
     );
 
-    let encodes = (0..5).map(|_| backend.last_encode_ms().expect("a pass ran"));
+    // The least of many: the tests share their machine.
+    let encodes = (0..100).map(|_| backend.last_encode_ms().expect("a pass ran"));
     let least = encodes.fold(f64::INFINITY, f64::min);
     eprintln!("encoding a step takes {least:.3} ms");
-    // A third of this on an idle machine; the tests share theirs.
-    assert!(least <= 1.5, "{least} ms");
+    assert!(least <= 0.5, "{least} ms");
 }
