@@ -73,6 +73,11 @@ fn seeded(tokens: u32) -> Value {
     })
 }
 
+fn fixed(tokens: u32, ms: f64) -> Value {
+    let text = json!({ "kind": "seeded", "tokens": tokens });
+    json!({ "text": text, "pace": { "kind": "fixed", "ms": ms } })
+}
+
 /// A generator that stops for two seconds in the middle.
 fn stalled() -> Value {
     let mut scenario = seeded(120);
@@ -99,7 +104,7 @@ fn streams_that_nothing_holds_back_are_healthy() {
         seeded(120),
         json!({ "pace": { "kind": "log-normal", "medianMs": 30, "sigma": 0.7 },
                 "text": { "kind": "seeded", "tokens": 400 } }),
-        json!({ "pace": { "kind": "fixed", "ms": 1 }, "text": { "kind": "seeded", "tokens": 900 } }),
+        fixed(900, 1.0),
         json!({ "prefill": { "queueMs": 600 }, "transit": { "requestMs": 50, "responseMs": 50 } }),
         json!({ "delivery": { "batchTokens": 4 }, "text": { "kind": "seeded", "tokens": 90 } }),
         json!({ "delivery": { "holdBackTokens": 10 }, "text": { "kind": "seeded", "tokens": 90 } }),
@@ -393,7 +398,6 @@ fn streaming_moves_the_wait_and_not_the_end() {
         let timeline = run(scenario, path, true);
         timeline.figures().expect("it is complete")
     };
-    let fixed = |tokens: u32, ms: f64| json!({ "text": { "kind": "seeded", "tokens": tokens }, "pace": { "kind": "fixed", "ms": ms } });
     let plain = fixed(120, 33.0);
     near(figures(&plain, LAB).get("ttft.first_text"), 33.0);
     near(figures(&plain, LAB).get("e2e.closed"), 3960.0);
