@@ -4,6 +4,7 @@ import { asTokenbrookError, invalidOption } from './errors.js';
 import { Exchange } from './measure-exchange.js';
 import type { Generator } from './measure-exchange.js';
 import { module, whenReady } from './ready.js';
+import type { Comparison, Diagnosis } from './diagnosis.js';
 import type { FigureName, Summary, Timeline, TimelineEvent } from './timeline.js';
 
 export { ready } from './ready.js';
@@ -12,6 +13,7 @@ export type { ErrorCode } from './errors.js';
 export { summaryToCsv, timelinesToCsv } from './measure-csv.js';
 export type { Generator } from './measure-exchange.js';
 export type { Paint } from './paint.js';
+export type * from './diagnosis.js';
 export type * from './timeline.js';
 
 export interface MeasureOptions {
@@ -71,8 +73,32 @@ function check({ fetch, element, onEvent, generator }: MeasureOptions): void {
 
 /** Sums up what [measure] gave. Throws `invalid-option`; needs `ready`. */
 export function summarize(timelines: readonly Timeline[]): Summary {
+  return judged(() => module().summarizeTimelines(timelines)) as Summary;
+}
+
+/**
+ * Says whether text came as it was made, and if not, what held it back: `hop` where only one
+ * thing on the way looks like this, otherwise `hops` has all that do.
+ *
+ * Throws `invalid-option`; needs `ready`.
+ */
+export function diagnoseStream(timeline: Timeline): Diagnosis {
+  return judged(() => module().diagnoseTimeline(timeline)) as Diagnosis;
+}
+
+/**
+ * Names what the public path adds to the direct one: the same request to the server itself, and
+ * through all that its users go through.
+ *
+ * Throws `invalid-option`; needs `ready`.
+ */
+export function comparePaths(direct: Timeline, publicPath: Timeline): Comparison {
+  return judged(() => module().compareTimelines(direct, publicPath)) as Comparison;
+}
+
+function judged(judge: () => unknown): unknown {
   try {
-    return module().summarizeTimelines(timelines) as Summary;
+    return judge();
   } catch (error) {
     throw asTokenbrookError(error);
   }

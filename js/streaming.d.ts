@@ -66,6 +66,8 @@ export class ExchangeWatch {
 }
 
 export function summarizeTimelines(timelines: unknown): unknown;
+export function diagnoseTimeline(timeline: unknown): unknown;
+export function compareTimelines(direct: unknown, publicPath: unknown): unknown;
 export function figureSources(): unknown;
 
 export function simulateLoad(run: string): string;

@@ -9,6 +9,9 @@
 //! A time that did not happen is absent, never 0.
 
 mod clock;
+mod compare;
+mod diagnose;
+mod evidence;
 mod figures;
 mod spread;
 mod stats;
@@ -17,6 +20,9 @@ mod timeline;
 mod watch;
 
 pub use clock::{Clock, ManualClock};
+pub use compare::{Comparison, compare};
+pub use diagnose::{Diagnosis, Hop, Verdict, diagnose};
+pub use evidence::Evidence;
 pub use figures::{FIGURES, Figures};
 pub use spread::{Spread, percentile};
 pub use stats::{FinishReason, Recorder, Stats};

@@ -197,17 +197,17 @@ mod tests {
             ),
             (
                 r#"{"hops":[{"kind":"proxy"},{"kind":"warp"}]}"#,
-                "hops[1]",
+                "hops[1].kind",
                 "warp",
             ),
             (
                 r#"{"hops":[{"kind":"proxy","bytes":1}]}"#,
-                "hops[0]",
+                "hops[0].bytes",
                 "unknown field `bytes`",
             ),
             (
-                r#"{"pace":{"kind":"fixed","ms":1e12}}"#,
-                "pace",
+                r#"{"pace":{"kind":"fixed","ms":1e12},"seed":2}"#,
+                "pace.ms",
                 "1000000000000",
             ),
             (
@@ -230,6 +230,17 @@ mod tests {
                 "capacity",
                 "KV memory",
             ),
+            (
+                r#"{"pace":{"kind":"trace","ms":[1,2,3,-4,5,-6]},"sed":1}"#,
+                "pace.ms[3]",
+                "-4",
+            ),
+            (
+                r#"{"stalls":[{"atToken":1}]}"#,
+                "stalls[0]",
+                "missing field",
+            ),
+            ("5", "", "invalid type"),
             ("{} x", "", "trailing"),
             ("[", "", "EOF"),
         ] {
@@ -237,10 +248,7 @@ mod tests {
             let MockError::Scenario { place: at, why } = &error else {
                 panic!("{json}: {error}");
             };
-            assert!(
-                at.trim_matches('.').starts_with(place),
-                "{json}: {at}: {why}"
-            );
+            assert_eq!(at, place, "{json}: {why}");
             assert!(why.contains(word), "{json}: {why}");
         }
         let deep = "[".repeat(100_000);

@@ -4,7 +4,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 
 use crate::Error;
-use crate::measure::{FIGURES, Headers, Rendered, Timeline, Watch, summarize};
+use crate::measure::{FIGURES, Headers, Rendered, Timeline, Watch, compare, diagnose, summarize};
 use crate::wasm::convert::{from_js, throw, to_js};
 
 /// The stopwatch of one exchange. Times are Unix milliseconds.
@@ -108,6 +108,28 @@ impl ExchangeWatch {
 pub fn summarize_timelines(timelines: JsValue) -> Result<JsValue, JsValue> {
     let timelines: Vec<Timeline> = from_js(timelines, "timelines", "an array of timelines")?;
     to_js(&summarize(&timelines))
+}
+
+/// Judges a timeline.
+///
+/// # Errors
+/// Throws `invalid-option` where it is none.
+#[wasm_bindgen(js_name = diagnoseTimeline)]
+pub fn diagnose_timeline(timeline: JsValue) -> Result<JsValue, JsValue> {
+    to_js(&diagnose(&one(timeline, "timeline")?))
+}
+
+/// Compares the direct path with the public one.
+///
+/// # Errors
+/// Throws `invalid-option` where one is no timeline.
+#[wasm_bindgen(js_name = compareTimelines)]
+pub fn compare_timelines(direct: JsValue, public: JsValue) -> Result<JsValue, JsValue> {
+    to_js(&compare(&one(direct, "direct")?, &one(public, "public")?))
+}
+
+fn one(timeline: JsValue, name: &'static str) -> Result<Timeline, JsValue> {
+    from_js(timeline, name, "a timeline")
 }
 
 /// Pairs of every figure's name and whose definition it is.

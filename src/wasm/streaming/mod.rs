@@ -6,6 +6,8 @@ mod mock;
 mod sse;
 
 pub use client::{ClientCall, ClientCore};
-pub use measure::{ExchangeWatch, figure_sources, summarize_timelines};
+pub use measure::{
+    ExchangeWatch, compare_timelines, diagnose_timeline, figure_sources, summarize_timelines,
+};
 pub use mock::{MockServer, simulate_load};
 pub use sse::{EventParser, ItemKind, encode_event};

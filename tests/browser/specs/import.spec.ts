@@ -17,7 +17,8 @@ const ENTRIES: Record<string, { names: string; touches: string[] }> = {
   },
   measure: {
     names:
-      'TokenbrookError figureSources measure ready summarize summaryToCsv timelinesToCsv',
+      'TokenbrookError comparePaths diagnoseStream figureSources measure ready summarize ' +
+      'summaryToCsv timelinesToCsv',
     touches: ['TextDecoder', 'TextEncoder'],
   },
   sse: {
