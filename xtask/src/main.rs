@@ -41,6 +41,7 @@ Usage: cargo xtask COMMAND [OPTIONS]
        --ids-file FILE    a JSON array of token ids to score
   bench                 speed, load time and memory in headless Chromium, as a table
         --suite engine     this engine by itself, and where its time goes; takes --samples N
+        --suite lab        the lab page's waits and streams, through its service worker
         --suite peers      beside other engines, which npm installs first
         --threads N,N --prompts N,N --engines NAME,NAME --samples N
         --fast             without link-time optimization and wasm-opt
