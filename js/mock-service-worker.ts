@@ -90,13 +90,20 @@ export function handleMessage(event: MessageEventLike): boolean {
 function isOurs(url: URL): boolean {
   const own = new URL(scope().registration.scope);
   if (url.origin !== own.origin || !url.pathname.startsWith(own.pathname)) return false;
-  const path = url.pathname.slice(own.pathname.length);
+  const path = pathBelow(url);
   return path.startsWith('v1/') || path.startsWith('lab/');
+}
+
+/** A path below the scope, without the slash at its start. */
+function pathBelow(url: URL): string {
+  return url.pathname.slice(new URL(scope().registration.scope).pathname.length);
 }
 
 async function answer(request: Request): Promise<Response> {
   // Its signal does not fire when the reader leaves: the body's `cancel` does.
   const [whole] = await Promise.all([incoming(request), restore()]);
+  // The mock's own paths: a scope may itself be called `lab`.
+  whole.url.pathname = `/${pathBelow(whole.url)}`;
   const response = await host.respond(whole);
   if (response.body === null) return response;
   void tell();

@@ -15,7 +15,7 @@ import { fromParams, toParams } from './fields.js';
 import { LanePlot, lanesOf, type Lanes } from './lanes.js';
 import { fetchScenario, playScenario, type MockPlay } from './mock-link.js';
 import { MOMENTS, momentText, outcomeText } from './moments.js';
-import { bytesExact, decimals, ms, span, whole } from './numbers.js';
+import { decimals, ms, span, whole } from './numbers.js';
 import { unpack } from './packed.js';
 import { blockPage, Renderer, type RenderCost } from './rendering.js';
 import type { Frame, Section } from './section.js';
@@ -226,7 +226,7 @@ class Breaks implements Section {
           head, cells: [momentText(timeline, name), momentText(direct, name)],
         })),
         { head: 'Outcome', cells: [outcomeText(timeline), outcomeText(direct)] },
-        { head: 'Body', cells: [timeline, direct].map((one) => bytesExact(one.bodyBytes)) }]),
+        { head: 'Body', cells: [timeline, direct].map((one) => `${whole(one.bodyBytes)} bytes`) }]),
       h('details', {}, h('summary', {}, 'Evidence'), evidence(diagnosis, cost)),
     );
     announce(`${VERDICTS[diagnosis.verdict]}.`);

@@ -57,8 +57,7 @@ export class Controls<F extends Fields> {
     }
     const unit = field.kind === 'number' && field.unit !== ''
       ? h('span', { class: 'unit' }, field.unit) : undefined;
-    const kind = field.kind === 'text' && field.lines > 1 ? 'field wide' : 'field';
-    return h('div', { class: kind, 'data-control': name },
+    return h('div', { class: isWide(field) ? 'field wide' : 'field', 'data-control': name },
       h('label', { for: id }, title), h('div', { class: 'entry' }, input, unit), hint, problem);
   }
 
@@ -98,6 +97,15 @@ export class Controls<F extends Fields> {
       this.#complain(name, null);
     }
   }
+}
+
+/** Letters that a select of half the width shows. */
+const SELECT_LETTERS = 13;
+
+function isWide(field: Field): boolean {
+  if (field.kind === 'text') return field.lines > 1;
+  if (field.kind !== 'choice') return false;
+  return Object.values(field.options).some((label) => label.length > SELECT_LETTERS);
 }
 
 function inputOf(field: Field, attributes: Record<string, string | undefined>): Input {

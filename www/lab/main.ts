@@ -7,11 +7,12 @@ import { calculators } from './calculators.js';
 import { delivery } from './delivery.js';
 import { bindLocalModel } from './local-model.js';
 import { overload } from './overload.js';
+import { paths } from './paths.js';
 import type { Section, SectionMaker } from './section.js';
 import { wait } from './wait.js';
 
 const MAKERS: Readonly<Record<string, SectionMaker>> = {
-  wait, breaks, calculators, overload, delivery,
+  wait, breaks, paths, calculators, overload, delivery,
 };
 const FIRST = 'wait';
 
@@ -76,7 +77,6 @@ function currentLink(): HTMLAnchorElement | undefined {
   return links().find((link) => link.hasAttribute('aria-current'));
 }
 
-for (const link of links()) link.hidden = !Object.hasOwn(MAKERS, link.dataset['section'] ?? '');
 addEventListener('hashchange', follow);
 document.addEventListener('keydown', (event) => {
   if (event.key !== 'Escape' || document.querySelector('dialog[open]') !== null) return;

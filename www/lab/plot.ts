@@ -119,7 +119,7 @@ function optionsOf(drawing: Drawing, width: number): uPlot.Options {
     height,
     legend: { show: false },
     cursor: { show: false },
-    padding: [marks.length > 0 ? 22 : 10, 14, 0, 0],
+    padding: [marks.length > 0 ? 22 : 10, 22, 0, 0],
     scales: { x: { time: false, ...scaleOf(x) }, y: scaleOf(y) },
     axes: [{ ...axisOf(x), size: 26, space: 60 }, { ...axisOf(y), size: 50, space: 32 }],
     series: [{}, ...lines.map(seriesOf)],

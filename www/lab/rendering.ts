@@ -29,6 +29,8 @@ export class Renderer {
 
   push(text: string): void {
     if (this.#appender !== undefined) return this.#appender.push(text);
+    // A role or a finish reason alone.
+    if (text === '') return;
     this.#text += text;
     this.#timed(() => {
       this.#place.replaceChildren(...parsed(this.#text));

@@ -13,7 +13,6 @@ export interface Track {
 
 /** Steps of the slider. */
 const STEP_MS = 10;
-/** A jump by the keys that jump. */
 const SPEEDS = [1, 4, 16] as const;
 
 export class Replay {
@@ -21,7 +20,7 @@ export class Replay {
   readonly #panels = h('div', { class: 'panels' });
   readonly #slider = h('input', { type: 'range', min: '0', step: String(STEP_MS),
     'aria-label': 'Moment of the replay' });
-  readonly #clock = h('output', { class: 'figures' });
+  readonly #clock = h('span', { class: 'figures clock', 'aria-hidden': 'true' });
   readonly #play: HTMLButtonElement;
   readonly #speed: HTMLSelectElement;
   #views: PanelView[] = [];

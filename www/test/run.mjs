@@ -12,7 +12,7 @@ const out = mkdtempSync(join(tmpdir(), 'tokenbrook-www-test-'));
 
 function compile(folder) {
   mkdirSync(join(out, folder));
-  const files = readdirSync(join(www, folder)).filter((name) => name.endsWith('.ts'));
+  const files = readdirSync(join(www, folder)).filter((name) => /(?<!\.d)\.ts$/.test(name));
   return files.map((name) => {
     const source = readFileSync(join(www, folder, name), 'utf8');
     const { outputText } = ts.transpileModule(source, {

@@ -41,9 +41,9 @@ Usage: cargo xtask COMMAND [OPTIONS]
        --ids-file FILE    a JSON array of token ids to score
   bench                 speed, load time and memory in headless Chromium, as a table
         --suite engine     this engine by itself, and where its time goes
+        --suite lab        the lab page's waits and streams, through its service worker
         --suite peers      beside other engines, which npm installs first
-        --samples N
-        --threads N,N --prompts N,N --engines NAME,NAME
+        --threads N,N --prompts N,N --engines NAME,NAME --samples N
         --onnx FOLDER      weights for ONNX Runtime, as benches/peers/export_onnx.py makes them
         --fast             without link-time optimization and wasm-opt
         --write-results    the tables into benches/RESULTS.md
@@ -52,7 +52,8 @@ Usage: cargo xtask COMMAND [OPTIONS]
 Options of demo, chat, score and bench (which takes several):
   --model FILE|URL      instead of the default model
 Options of chat and score, and the last two of bench:
-  --backend cpu|webgpu  --precision exact|fast  --context-length N  --browser chromium
+  --backend cpu|webgpu  --precision exact|fast  --context-length N
+  --browser chromium    bench --suite peers also takes firefox
   --json                one JSON object on stdout, everything else on stderr
   --json-file FILE      the JSON object into a file
 

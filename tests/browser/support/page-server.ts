@@ -52,7 +52,7 @@ function answer(request: IncomingMessage, response: ServerResponse, list: boolea
   }
   if (path === 'models/default.gguf') return sendFile(response, MODEL);
   if (path === 'models/stalled.gguf') return stall(response);
-  return sendFile(response, join(DIST, path === '' ? 'index.html' : path));
+  return sendFile(response, join(DIST, path.replace(/(^|\/)$/, '$1index.html')));
 }
 
 /** Size of the default model's file. */
