@@ -103,7 +103,7 @@ test('reports progress up to the last byte, then the upload', async () => {
   };
   const seen: Progress[] = [];
   await loadFake(`${base}/m.gguf`, { onProgress: (progress) => seen.push(progress) });
-  const whole = { receivedBytes: 300_000, totalBytes: 300_000 };
+  const whole = { receivedBytes: 300_000, durableBytes: 0, totalBytes: 300_000 };
   expect(seen.at(-2)).toEqual({ phase: 'download', ...whole });
   expect(seen.at(-1)).toEqual({ phase: 'upload', ...whole });
   expect(seen[0]?.receivedBytes).toBeLessThan(300_000);
