@@ -5,7 +5,7 @@ import { segmentLength, segmentName } from '../store/journal.js';
 import type { Journal } from '../store/journal.js';
 import { Vault, sha256 } from '../store/vault.js';
 import { Crash, FakeRoot, modelBytes } from './fake-storage.js';
-import type { Survival } from './fake-storage.js';
+import type { FakeFolder, Survival } from './fake-storage.js';
 
 const IDENTITY = { source: 'http://h/m', url: 'http://h/m', part: 0, parts: 1 };
 
@@ -77,6 +77,13 @@ async function withOld(operations: number): Promise<FakeRoot> {
   return root.crashed('everything');
 }
 
+function damageJournal(folder: FakeFolder, sequence: number | undefined): void {
+  const data = folder.files.get(`journal-${(sequence ?? 0) % 2}`);
+  if (data === undefined) throw new Error('there is no such journal');
+  data.current = data.current.slice();
+  data.current[40] = (data.current[40] ?? 0) ^ 1;
+}
+
 for (const survival of ['nothing', 'everything', 'half'] as Survival[]) {
   for (const [what, oldOperations] of [
     ['nothing is there', 0],
@@ -123,20 +130,29 @@ test('a journal whose newer slot is damaged is the older one, and one without sl
   await fill(root, '"new"');
   const folder = await root.folder('k');
   const newest = await readJournal(folder);
-  const damage = (name: string): void => {
-    const data = folder.files.get(name);
-    if (data === undefined) throw new Error(`there is no ${name}`);
-    data.current = data.current.slice();
-    data.current[40] = (data.current[40] ?? 0) ^ 1;
-  };
-  damage(`journal-${(newest?.sequence ?? 0) % 2}`);
+  damageJournal(folder, newest?.sequence);
   const older = await readJournal(folder);
   expect(older?.sequence).toBe((newest?.sequence ?? 0) - 1);
   expect((await checkPromises(root))?.state).toBe('partial');
-  damage(`journal-${(older?.sequence ?? 0) % 2}`);
+  damageJournal(folder, older?.sequence);
   expect(await readJournal(folder)).toBeUndefined();
   await fill(root, '"new"');
   expect(await checkPromises(root)).toMatchObject({ state: 'verified' });
+});
+
+test('where a new version was begun and its journal is damaged, the older is not made up of both', async () => {
+  const root = await withOld(14);
+  const vault = await Vault.open(await root.folder('k'), IDENTITY, SEGMENT_BYTES);
+  const { durableBytes } = vault;
+  expect(durableBytes).toBeGreaterThan(0);
+  await vault.begin(version('"new"'));
+  const folder = await root.folder('k');
+  const begun = await readJournal(folder);
+  await vault.openSegment(0);
+  vault.write(0, NEW.subarray(0, durableBytes));
+  vault.dispose();
+  damageJournal(folder, begun?.sequence);
+  expect((await checkPromises(root))?.etag).toBe('"old"');
 });
 
 test('segments that are gone or cut are missing again', async () => {
