@@ -49,6 +49,7 @@ export class Download {
   readonly #assigned = new Set<number>();
   readonly #contact = deferred<void>();
   #known: Version | undefined;
+  #lastFailure: TokenbrookError | undefined;
   #unitSegments = 1;
   #lanesOpen = 0;
   /** The server gives the file as a whole, whatever is asked. */
@@ -245,6 +246,7 @@ export class Download {
         signal.throwIfAborted();
         const transient = this.#transient(error, watch);
         if (transient === undefined) throw error;
+        this.#lastFailure = transient.failure;
         const gained = vault.receivedBytes - before;
         failures = gained >= PROGRESS_BYTES ? 1 : failures + 1;
         const isStranger = this.#known === undefined && transient.failure.status === undefined;
@@ -276,7 +278,7 @@ export class Download {
         await this.#meet(answer);
       } else if (answer.kind === 'whole' && vault.receivedBytes > 0) {
         // The rest of one version behind the start of another would not be noticed.
-        if (!isTold(answer.version) && !hasDigest) throw new FileChanged();
+        if (!isTold(answer.version) && !hasDigest) throw new FileChanged(this.#lastFailure);
       }
       return answer;
     } catch (error) {

@@ -42,7 +42,15 @@ export class Transient extends Error {
 }
 
 /** The file is not the one that was begun. */
-export class FileChanged extends Error {}
+export class FileChanged extends Error {
+  /** What to say where it is only that a stream cannot be gone on with. */
+  readonly failure: TokenbrookError | undefined;
+
+  constructor(failure?: TokenbrookError) {
+    super('the file is another one');
+    this.failure = failure;
+  }
+}
 
 /** The server does not give parts of this file, or not so that they can be checked. */
 export class NoRanges extends Error {}
@@ -115,7 +123,12 @@ function judged(
     throw new Transient(new TokenbrookError('download-failed', message, { url, status }));
   }
   const range = status === 206 ? contentRange(response) : undefined;
-  if (status === 206 && (span === undefined || range === undefined)) throw new NoRanges();
+  if (status === 206 && span === undefined) {
+    const url = publicUrl(target.url);
+    const message = `${url} answered with a part (HTTP 206) where the whole was asked for.`;
+    throw new TokenbrookError('download-failed', message, { url, status });
+  }
+  if (status === 206 && range === undefined) throw new NoRanges();
   const version = versionOf(response, range?.total ?? contentLength(response));
   if (known !== undefined && !isSame(known, version)) throw new FileChanged();
   if (range === undefined || span === undefined) {

@@ -299,7 +299,7 @@ export class StoredFile implements Pieces {
   }
 
   async #named(error: unknown): Promise<unknown> {
-    if (error instanceof FileChanged) return new Restart(changed(this.name));
+    if (error instanceof FileChanged) return new Restart(error.failure ?? changed(this.name));
     if (nameOf(error) === 'QuotaExceededError') {
       const { bytes, segments } = this.#journal ?? {};
       const here = this.#journal === undefined || segments === undefined ? 0 : durableBytes(this.#journal);

@@ -241,6 +241,8 @@ export class FileServer {
   etag: string | undefined = '"one"';
   lastModified: string | undefined;
   hasRanges = true;
+  /** Before each answer of its own. */
+  delayMs = 0;
   /** Answers instead, if it does. */
   handler: Handler = () => undefined;
   /** What was asked for, in order: the range or `whole`. */
@@ -272,6 +274,12 @@ export class FileServer {
     this.requests.push(name);
     this.handler(request, response, this.requests.length);
     if (response.headersSent || response.destroyed || response.writableEnded) return;
+    setTimeout(() => this.#send(request, response), this.delayMs);
+  }
+
+  #send(request: IncomingMessage, response: ServerResponse): void {
+    const { method } = request;
+    const { range } = request.headers;
     if (this.etag !== undefined) response.setHeader('etag', this.etag);
     if (this.lastModified !== undefined) response.setHeader('last-modified', this.lastModified);
     const [start, end] = this.#span(range);

@@ -133,6 +133,7 @@ test('fetches each byte once, in ranges, and later loads fetch none', async () =
 test('asks for several ranges at a time, but for no more than it may', async () => {
   let open = 0;
   let most = 0;
+  server.delayMs = 20;
   server.handler = (_, response) => {
     open += 1;
     most = Math.max(most, open);
@@ -377,8 +378,9 @@ test('a length that is not true ends in download-failed, and the truth is kept',
 
 test('a part may be shorter than asked', async () => {
   server.handler = (request, response) => {
-    const start = Number(/(\d+)-/.exec(request.headers.range ?? '')?.[1]);
-    const body = MODEL.subarray(start, start + 70_000);
+    const [, from, to] = /(\d+)-(\d+)/.exec(request.headers.range ?? '') ?? [];
+    const start = Number(from);
+    const body = MODEL.subarray(start, Math.min(start + 70_000, Number(to) + 1));
     const range = `bytes ${start}-${start + body.byteLength - 1}/${MODEL.byteLength}`;
     response.writeHead(206, { etag: server.etag, 'content-range': range }).end(body);
   };
@@ -416,7 +418,7 @@ test('a server that never sends is download-failed in the end', async () => {
 test('an abort keeps what is durable', async () => {
   server.handler = (_, response, count) => {
     // Headers, and never a body.
-    if (count > 5) response.writeHead(206, { 'content-range': 'bytes 1-2/3' }).flushHeaders();
+    if (count > 5) response.writeHead(200, { etag: server.etag }).flushHeaders();
   };
   const file = await open({ tuning: { stallMs: 10_000 } });
   await file.read();
@@ -449,7 +451,8 @@ test('two tabs fetch one file once, and the second hears of the first', async ()
 
 test('a tab whose file is taken away says so', async () => {
   server.handler = (_, response, count) => {
-    if (count > 3) response.writeHead(206, { 'content-range': 'bytes 1-2/3' }).flushHeaders();
+    // Headers, and never a body.
+    if (count > 3) response.writeHead(200, { etag: server.etag }).flushHeaders();
   };
   const loading = failure({ tuning: { stallMs: 10_000 } });
   await expect.poll(() => server.requests.length).toBeGreaterThan(3);
@@ -524,11 +527,12 @@ test('a file that was kept without a digest is checked when one is given', async
 test('a transfer that damages one byte once comes again', async () => {
   let isHurt = false;
   server.handler = (request, response) => {
-    if (isHurt || request.headers.range !== 'bytes=100000-199999') return;
+    const [, start, end] = /(\d+)-(\d+)/.exec(request.headers.range ?? '') ?? [];
+    if (isHurt || start !== '100000') return;
     isHurt = true;
-    const body = MODEL.slice(100_000, 200_000);
+    const body = MODEL.slice(100_000, Number(end) + 1);
     body[5] = (body[5] ?? 0) ^ 1;
-    const range = `bytes 100000-199999/${MODEL.byteLength}`;
+    const range = `bytes ${start}-${end}/${MODEL.byteLength}`;
     response.writeHead(206, { etag: server.etag, 'content-range': range }).end(body);
   };
   const tuning = { connections: 1 };
