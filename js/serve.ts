@@ -42,6 +42,8 @@ export function serve(port: Port, modules: EngineModules): void {
   port.addEventListener('message', ({ data }) => {
     if (data.type === 'load') {
       const ready = start(data, modules);
+      // The load hears of it, once it has come so far.
+      ready.catch(() => undefined);
       let other: Promise<EngineModule['Loader']> | undefined;
       const { tuning = DEFAULT_TUNING } = modules;
       const store =

@@ -19,7 +19,7 @@ export const DEFAULT_TUNING: Tuning = {
   connections: 4,
   stallMs: 15_000,
   stallBytes: 4096,
-  attempts: 6,
+  attempts: 5,
   backoffMs: 300,
   maxBackoffMs: 30_000,
   segmentBytes: 8 << 20,
