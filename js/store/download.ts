@@ -27,9 +27,6 @@ export interface DownloadOptions {
   onBytes: () => void;
 }
 
-/** So much in one attempt, and those that failed before it do not count. */
-const PROGRESS_BYTES = 64 << 10;
-
 /** Before anything was ever heard of a server: more likely a wrong address than a weak network. */
 const FIRST_ATTEMPTS = 3;
 
@@ -196,7 +193,10 @@ export class Download {
     let { start } = unit;
     return async (watch) => {
       const startMs = performance.now();
-      const answer = await this.#ask({ start, end: unit.end }, watch.signal);
+      // Some servers, and what stands before them, cannot bear to be asked for parts.
+      const isRefused = this.#known === undefined && this.#lastFailure !== undefined;
+      const span = isRefused ? undefined : { start, end: unit.end };
+      const answer = await this.#ask(span, watch.signal);
       if (answer.kind === 'whole') {
         if (this.#lanesOpen > 1 || start > 0) {
           answer.body.cancel().catch(() => undefined);
@@ -248,7 +248,7 @@ export class Download {
         if (transient === undefined) throw error;
         this.#lastFailure = transient.failure;
         const gained = vault.receivedBytes - before;
-        failures = gained >= PROGRESS_BYTES ? 1 : failures + 1;
+        failures = gained >= tuning.stallBytes ? 1 : failures + 1;
         const isStranger = this.#known === undefined && transient.failure.status === undefined;
         const most = isStranger ? Math.min(FIRST_ATTEMPTS, tuning.attempts) : tuning.attempts;
         if (failures >= most) throw transient.failure;

@@ -62,6 +62,8 @@ export class StoredFile implements Pieces {
   #download: Download | undefined;
   /** The download, the checks after it, and what became of them. */
   #settled: Promise<void> = Promise.resolve();
+  /** Why what was fetched is of no use. */
+  #failure: unknown;
   #index = 0;
   #buffer: Uint8Array<ArrayBuffer> | undefined;
   #offset = 0;
@@ -273,8 +275,10 @@ export class StoredFile implements Pieces {
       if (before !== undefined && !hasDigestsOf(vault.journal, before)) throw new FileChanged();
       const verdict = await this.#verifier?.verdict();
       if (verdict !== undefined && !verdict.isRight) {
+        // Whoever reads has to hear of it before the bytes are gone.
+        this.#failure = new Restart(mismatch(this.name, verdict));
         await vault.begin(UNKNOWN);
-        throw new Restart(mismatch(this.name, verdict));
+        throw this.#failure;
       }
       vault.verify(verdict?.actual ?? before?.sha256 ?? null);
       this.#news(vault, true);
@@ -285,6 +289,8 @@ export class StoredFile implements Pieces {
 
   /** Leaves storage in order, and says what went wrong. */
   async #ended(vault: Vault, error: unknown): Promise<unknown> {
+    const named = await this.#named(error);
+    this.#failure = named;
     try {
       if (error instanceof FileChanged) await vault.begin(UNKNOWN);
       else vault.commit();
@@ -295,7 +301,7 @@ export class StoredFile implements Pieces {
       vault.dispose();
       await this.#context.root.remove(this.#request.key).catch(() => undefined);
     }
-    return this.#named(error);
+    return named;
   }
 
   async #named(error: unknown): Promise<unknown> {
@@ -338,7 +344,9 @@ export class StoredFile implements Pieces {
 
   async #readSegment(index: number): Promise<Uint8Array<ArrayBuffer> | undefined> {
     if (this.#download !== undefined) {
-      if (!(await this.#download.segment(index))) return undefined;
+      const isThere = await this.#download.segment(index);
+      if (this.#failure !== undefined) throw this.#failure;
+      if (!isThere) return undefined;
     } else if (this.#journal !== undefined && index >= segmentCount(this.#journal)) {
       return undefined;
     }

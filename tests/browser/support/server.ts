@@ -169,8 +169,13 @@ export class FaultServer {
         return;
       }
     }
-    if (last < end) response.destroy();
-    else response.end();
+    if (last === end) {
+      response.end();
+      return;
+    }
+    // What was sent should be read before the other side hears of the end.
+    await wait(30);
+    response.destroy();
   }
 }
 
