@@ -72,9 +72,12 @@ export class Loader {
   readonly receivedBytes: number;
 }
 
+export type EngineInfo = Omit<ModelInfo, 'cache' | 'cacheReason'>;
+
 export class Engine {
   private constructor();
-  info(): ModelInfo;
+  /** All but what storage has to say. */
+  info(): EngineInfo;
   memory(): Memory;
   tokenize(text: string, special: boolean): Uint32Array;
   detokenize(ids: Uint32Array): string;

@@ -5,6 +5,8 @@ export type ErrorCode =
   | 'unsupported-environment'
   | 'model-not-found'
   | 'download-failed'
+  | 'integrity-mismatch'
+  | 'storage-full'
   | 'invalid-gguf'
   | 'unsupported-architecture'
   | 'unsupported-quantization'
@@ -25,6 +27,8 @@ const CODES: ReadonlySet<string> = new Set<ErrorCode>([
   'unsupported-environment',
   'model-not-found',
   'download-failed',
+  'integrity-mismatch',
+  'storage-full',
   'invalid-gguf',
   'unsupported-architecture',
   'unsupported-quantization',
@@ -47,6 +51,21 @@ export interface ErrorDetails {
   cause?: unknown;
   url?: string | undefined;
   status?: number | undefined;
+  need?: number | undefined;
+  have?: number | undefined;
+  expected?: string | undefined;
+  actual?: string | undefined;
+}
+
+/** The details that cross to the page. */
+const DETAILS = ['url', 'status', 'need', 'have', 'expected', 'actual'] as const;
+
+type Details = Pick<ErrorDetails, (typeof DETAILS)[number]>;
+
+/** Those of them that are there. */
+function detailsOf(error: Details): Details {
+  const told = DETAILS.filter((name) => ['string', 'number'].includes(typeof error[name]));
+  return Object.fromEntries(told.map((name) => [name, error[name]]));
 }
 
 /** Every failure of this package, except an abort, which rejects with the signal's own reason. */
@@ -56,22 +75,27 @@ export class TokenbrookError extends Error {
   readonly url?: string;
   /** `download-failed`, `model-not-found`: the HTTP status, where there was an answer. */
   readonly status?: number;
+  /** `storage-full`: bytes that the model still needs. */
+  declare readonly need?: number;
+  /** `storage-full`: bytes that there is room for. */
+  declare readonly have?: number;
+  /** `integrity-mismatch`: the SHA-256 that the file should have, in hex. */
+  declare readonly expected?: string;
+  /** `integrity-mismatch`: the SHA-256 that it has. */
+  declare readonly actual?: string;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
     this.name = 'TokenbrookError';
     this.code = code;
-    if (details.url !== undefined) this.url = details.url;
-    if (details.status !== undefined) this.status = details.status;
+    Object.assign(this, detailsOf(details));
   }
 }
 
 /** An error as plain data: error objects lose their own properties in a structured clone. */
-export interface WireError {
+export interface WireError extends Details {
   code: ErrorCode;
   message: string;
-  url?: string | undefined;
-  status?: number | undefined;
   /** `invalid-option`: its name, where the engine judged it. */
   option?: string | undefined;
   cause?: { name: string; message: string } | undefined;
@@ -92,9 +116,7 @@ export function toWire(error: unknown): WireError {
     return { code: 'internal', message: `The engine failed: ${cause.message}`, cause };
   }
   const known = error as TokenbrookError & { option?: unknown };
-  const wire: WireError = { code, message: String(known.message) };
-  if (typeof known.url === 'string') wire.url = known.url;
-  if (typeof known.status === 'number') wire.status = known.status;
+  const wire: WireError = { code, message: String(known.message), ...detailsOf(known) };
   if (typeof known.option === 'string') wire.option = known.option;
   if (known.cause !== undefined) wire.cause = describe(known.cause);
   return wire;
@@ -102,11 +124,12 @@ export function toWire(error: unknown): WireError {
 
 /** The other direction of [toWire]. */
 export function fromWire(wire: WireError): TokenbrookError {
-  const { code, message, url, status } = wire;
-  if (wire.cause === undefined) return new TokenbrookError(code, message, { url, status });
+  const { code, message } = wire;
+  const details = detailsOf(wire);
+  if (wire.cause === undefined) return new TokenbrookError(code, message, details);
   const cause = new Error(wire.cause.message);
   cause.name = wire.cause.name;
-  return new TokenbrookError(code, message, { url, status, cause });
+  return new TokenbrookError(code, message, { ...details, cause });
 }
 
 /** What a wasm module threw in this thread, as the package's own error. */

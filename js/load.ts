@@ -1,11 +1,11 @@
 // From a source to a model: checks, starts the worker, and waits for it.
 
-import { TokenbrookError, fromWire } from './errors.js';
+import { TokenbrookError, describe, fromWire } from './errors.js';
 import { hasSimd } from './features.js';
 import { WorkerModel, crashed } from './model.js';
-import { checkLoadOptions, checkSource, checkTokenizer } from './options.js';
-import type { CheckedLoad } from './options.js';
-import type { FromWorker, LoadMessage } from './protocol.js';
+import { checkLoadOptions, checkSha256, checkSource, checkTokenizer } from './options.js';
+import type { CheckedLoad, GivenFile } from './options.js';
+import type { FromWorker, LoadMessage, WireFile } from './protocol.js';
 import type { LoadOptions, Model, Source } from './types.js';
 
 /**
@@ -13,13 +13,14 @@ import type { LoadOptions, Model, Source } from './types.js';
  *
  * Rejects with the reason of `signal` when aborted, else with a [TokenbrookError]:
  * `invalid-option`, `unsupported-environment`, `model-not-found`, `download-failed`,
- * `invalid-gguf`, `unsupported-architecture`, `unsupported-quantization`, `out-of-memory`,
+ * `integrity-mismatch`, `storage-full`, `invalid-gguf`, `unsupported-architecture`, `unsupported-quantization`, `out-of-memory`,
  * `internal`.
  */
 export async function load(source: Source, options: LoadOptions = {}): Promise<Model> {
   const checked = checkLoadOptions(options);
   const base = globalThis.document?.baseURI ?? globalThis.location?.href;
   const files = checkSource(source, base);
+  const sha256 = checkSha256(options.sha256, files.length);
   const tokenizer = checkTokenizer(options.tokenizer, base);
   checked.signal?.throwIfAborted();
   checkEnvironment();
@@ -44,7 +45,23 @@ export async function load(source: Source, options: LoadOptions = {}): Promise<M
     relaxedWasmUrl: relaxedWasmUrl?.href,
     compatWasmUrl: compatWasmUrl.href,
   };
-  return whenLoaded(startWorker(checked.workerUrl), checked, { files, tokenizer, ...wasm });
+  const given = [...files, ...(tokenizer === undefined ? [] : [tokenizer])];
+  const opened = given.some((file) => typeof file !== 'string' && 'getFile' in file)
+    ? await Promise.all(given.map(openHandle))
+    : (given as WireFile[]);
+  const what = { files: opened.slice(0, files.length), tokenizer: opened[files.length], sha256 };
+  return whenLoaded(startWorker(checked.workerUrl), checked, { ...what, ...wasm });
+}
+
+/** The file of a handle, whose permission this thread has. */
+async function openHandle(file: GivenFile): Promise<WireFile> {
+  if (typeof file === 'string' || !('getFile' in file)) return file;
+  try {
+    return await file.getFile();
+  } catch (cause) {
+    const message = `The file ${file.name} cannot be read: ${describe(cause).message}`;
+    throw new TokenbrookError('download-failed', message, { cause });
+  }
 }
 
 function checkEnvironment(): void {
@@ -80,9 +97,9 @@ function startWorker(url: string | URL | undefined): Worker {
 function whenLoaded(
   worker: Worker,
   checked: CheckedLoad,
-  what: Pick<LoadMessage, 'files' | 'tokenizer' | 'wasmUrl' | 'relaxedWasmUrl' | 'compatWasmUrl'>,
+  what: Pick<LoadMessage, 'files' | 'tokenizer' | 'sha256' | `${string}Url` & keyof LoadMessage>,
 ): Promise<Model> {
-  const { settings, headers, signal, onProgress } = checked;
+  const { settings, headers, cache, signal, onProgress } = checked;
   return new Promise<Model>((resolve, reject) => {
     const abort = (): void => fail(signal?.reason);
     const fail = (error: unknown): void => {
@@ -114,6 +131,7 @@ function whenLoaded(
       ...what,
       settings,
       headers,
+      cache,
       pageTimeOrigin: performance.timeOrigin,
     };
     worker.postMessage(message);

@@ -2,19 +2,22 @@
 // nothing here holds more than one piece.
 
 import type { Engine, Loader, LoaderOptions } from './engine.js';
-import { TokenbrookError, describe, invalidOption } from './errors.js';
+import { invalidOption } from './errors.js';
+import { Feed } from './feed.js';
+import { Files, noFile } from './files.js';
 import { keepReport, readReports } from './gpu-reports.js';
+import { Meter } from './meter.js';
+import { openPlain, readAll } from './plain-file.js';
 import type { EngineSettings, WireFile } from './protocol.js';
+import { Restart } from './store/restart.js';
+import type { Store } from './store/store.js';
 import type { Progress } from './types.js';
-
-/** One buffer of this size goes back and forth between the browser and the engine. */
-const PIECE_BYTES = 1 << 20;
 
 /** The engine takes no longer one: Gemma's, of 262,144 tokens, has 33 MB. */
 const MAX_TOKENIZER_BYTES = 64 << 20;
 
-/** Between two progress reports, ms; the last report of a phase is always made. */
-const REPORT_EVERY_MS = 50;
+/** A file that changes, or is not what it should be, is begun anew so often. */
+const MAX_RESTARTS = 1;
 
 /** How a loader is made. */
 export interface LoaderClass {
@@ -26,6 +29,8 @@ export interface LoadRequest {
   tokenizer?: WireFile | undefined;
   settings: EngineSettings;
   headers: [string, string][];
+  sha256: (string | undefined)[];
+  store: Store | undefined;
   /** Resolves once the engine can be used. */
   engine: Promise<LoaderClass>;
   /** Fetches the engine of the architectures that the first one does not have. */
@@ -33,35 +38,46 @@ export interface LoadRequest {
   report: (progress: Progress) => void;
 }
 
-/** An open file: its length where it is known, and its bytes. */
-interface OpenFile {
-  name: string;
-  bytes: number | null;
-  pieces: Pieces;
-}
-
 /**
  * Loads the files in order.
  *
- * Throws `model-not-found`, `download-failed`, and whatever the engine throws.
+ * Throws `model-not-found`, `download-failed`, `integrity-mismatch`, `storage-full`, and whatever
+ * the engine throws.
  */
 export async function loadModel(request: LoadRequest): Promise<Engine> {
-  const { files, settings, headers } = request;
-  const [first] = files;
-  if (first === undefined) throw new TokenbrookError('invalid-option', 'There is no file to load.');
+  for (let restarts = 0; ; restarts += 1) {
+    const meter = new Meter(request.files.map(() => null), request.report);
+    const files = new Files(request, meter);
+    try {
+      const engine = await loadFiles(request, files, meter);
+      await files.close();
+      files.touch();
+      return engine;
+    } catch (error) {
+      await files.close(error);
+      if (!(error instanceof Restart)) throw error;
+      if (restarts === MAX_RESTARTS) throw error.failure;
+    }
+  }
+}
+
+async function loadFiles(request: LoadRequest, files: Files, meter: Meter): Promise<Engine> {
+  const { settings } = request;
+  const [first] = request.files;
+  if (first === undefined) throw noFile();
   const [loaderClass, opened, restBytes, tokenizer] = await Promise.all([
     request.engine,
-    openFile(first, headers),
-    Promise.all(files.slice(1).map((file) => lengthOf(file, headers))),
+    files.open(0, meter),
+    files.lengths(),
     request.tokenizer === undefined
       ? undefined
-      : readTokenizer(request.tokenizer, first, headers),
+      : readTokenizer(request.tokenizer, files.headersFor(request.tokenizer)),
   ]);
   const fileBytes = [opened.bytes, ...restBytes];
+  fileBytes.forEach((bytes, index) => meter.know(index, bytes));
   const options = loaderOptions(settings, fileBytes);
   const reports = settings.backend === 'cpu' ? [] : await readReports();
   if (reports.length > 0) options.gpuReports = reports;
-  const meter = new Meter(total(fileBytes), request.report);
   const feed = new Feed({
     loader: await loaderClass.open(options, tokenizer),
     onCpu: (backendReason) =>
@@ -70,99 +86,31 @@ export async function loadModel(request: LoadRequest): Promise<Engine> {
     isAuto: (settings.backend ?? 'auto') === 'auto',
     onPhase: (phase) => meter.phase(phase),
   });
-  for (const [index, file] of files.entries()) {
-    const current = index === 0 ? opened : await openFile(file, headers);
-    await readAll(current, async (piece) => {
-      await feed.push(piece);
-      meter.add(piece.byteLength);
-    });
-    await feed.endFile();
-  }
-  meter.upload();
-  const engine = await feed.finish();
-  const { gpu } = engine.info();
-  if (gpu !== null && !gpu.isKnown) await keepReport(gpu);
-  return engine;
-}
-
-interface FeedOptions {
-  loader: Loader;
-  /** A loader for the CPU, and why. */
-  onCpu: (reason: string) => Promise<Loader>;
-  /** A loader of the other engine. */
-  compat: () => Promise<Loader>;
-  /** The backend is chosen when there is a header. */
-  isAuto: boolean;
-  onPhase: (phase: 'compile' | 'check') => void;
-}
-
-/**
- * Bytes to a loader, or, where it is found that another has to take this model, to that one, from
- * the first byte on: until that is known, what was pushed is kept. It is known with the header.
- */
-class Feed {
-  #loader: Loader;
-  readonly #options: FeedOptions;
-  #kept: Uint8Array[] | undefined = [];
-  /** Kernels being found while bytes arrive. */
-  #finding: Promise<string | undefined> | undefined;
-
-  constructor(options: FeedOptions) {
-    this.#loader = options.loader;
-    this.#options = options;
-  }
-
-  async push(piece: Uint8Array): Promise<void> {
-    // The piece's buffer is used again.
-    this.#kept?.push(piece.slice());
-    await this.#attempt(() => this.#loader.push(piece));
-    if (this.#kept !== undefined && this.#loader.hasHeader) await this.#prepare();
-  }
-
-  async endFile(): Promise<void> {
-    await this.#attempt(() => this.#loader.endFile(), () => this.#loader.endFile());
-  }
-
-  async finish(): Promise<Engine> {
-    await this.#finding;
-    return this.#loader.finish();
-  }
-
-  async #prepare(): Promise<void> {
-    const finding = this.#loader.prepare(this.#options.onPhase);
-    if (this.#options.isAuto) {
-      const refusal = await finding;
-      if (refusal !== undefined) await this.#switch(await this.#options.onCpu(refusal));
-    } else {
-      // `finish` hears of a failure; until then nobody waits.
-      finding?.catch(() => undefined);
-      this.#finding = finding;
+  try {
+    for (let index = 0; index < files.count; index += 1) {
+      const current = index === 0 ? opened : await files.open(index, meter);
+      const isCounted = await files.isCounted(index);
+      await readAll(current, async (piece) => {
+        await feed.push(piece);
+        if (isCounted) meter.add(index, piece.byteLength);
+      });
+      await feed.endFile();
     }
-    this.#kept = undefined;
-  }
-
-  async #attempt(work: () => void, again: () => void = () => undefined): Promise<void> {
+    meter.upload();
+    const engine = await feed.finish();
     try {
-      work();
+      await files.verified();
     } catch (error) {
-      if (this.#kept === undefined || !wantsOther(error)) throw error;
-      await this.#switch(await this.#options.compat());
-      again();
+      engine.free();
+      throw error;
     }
+    const { gpu } = engine.info();
+    if (gpu !== null && !gpu.isKnown) await keepReport(gpu);
+    return engine;
+  } catch (error) {
+    if (error instanceof Restart) feed.free();
+    throw error;
   }
-
-  async #switch(loader: Loader): Promise<void> {
-    const pieces = this.#kept ?? [];
-    this.#kept = undefined;
-    this.#loader.free();
-    this.#loader = loader;
-    for (const piece of pieces) loader.push(piece);
-  }
-}
-
-/** Whether the engine refuses the model because the other one runs it. */
-function wantsOther(error: unknown): boolean {
-  return typeof error === 'object' && error !== null && 'compat' in error && error.compat === true;
 }
 
 function loaderOptions(settings: EngineSettings, fileBytes: (number | null)[]): LoaderOptions {
@@ -175,53 +123,9 @@ function loaderOptions(settings: EngineSettings, fileBytes: (number | null)[]): 
   return options;
 }
 
-function total(fileBytes: (number | null)[]): number | null {
-  return fileBytes.reduce<number | null>(
-    (sum, bytes) => (sum === null || bytes === null ? null : sum + bytes),
-    0,
-  );
-}
-
-class Meter {
-  readonly #totalBytes: number | null;
-  readonly #report: (progress: Progress) => void;
-  #receivedBytes = 0;
-  #reportedAtMs = Number.NEGATIVE_INFINITY;
-
-  constructor(totalBytes: number | null, report: (progress: Progress) => void) {
-    this.#totalBytes = totalBytes;
-    this.#report = report;
-  }
-
-  add(bytes: number): void {
-    this.#receivedBytes += bytes;
-    const now = performance.now();
-    if (now - this.#reportedAtMs < REPORT_EVERY_MS) return;
-    this.#reportedAtMs = now;
-    this.#send('download');
-  }
-
-  phase(phase: 'compile' | 'check'): void {
-    this.#send(phase);
-  }
-
-  upload(): void {
-    this.#send('download');
-    this.#send('upload');
-  }
-
-  #send(phase: Progress['phase']): void {
-    this.#report({ phase, receivedBytes: this.#receivedBytes, totalBytes: this.#totalBytes });
-  }
-}
-
 /** The bytes of a `tokenizer.json`. */
-async function readTokenizer(
-  file: WireFile,
-  model: WireFile,
-  headers: [string, string][],
-): Promise<Uint8Array> {
-  const opened = await openFile(file, sameOrigin(file, model) ? headers : [], 'tokenizer');
+async function readTokenizer(file: WireFile, headers: [string, string][]): Promise<Uint8Array> {
+  const opened = await openPlain(file, headers, 'tokenizer');
   const pieces: Uint8Array[] = [];
   let received = 0;
   await readAll(opened, (piece) => {
@@ -239,167 +143,4 @@ async function readTokenizer(
     offset += piece.byteLength;
   }
   return bytes;
-}
-
-/** Whether secrets for one file may be told to the server of the other. */
-function sameOrigin(file: WireFile, other: WireFile): boolean {
-  if (typeof file !== 'string' || typeof other !== 'string') return false;
-  return new URL(file).origin === new URL(other).origin;
-}
-
-async function openFile(
-  file: WireFile,
-  headers: [string, string][],
-  what: 'model' | 'tokenizer' = 'model',
-): Promise<OpenFile> {
-  if (typeof file !== 'string') {
-    return { name: 'the chosen file', bytes: file.size, pieces: blobPieces(file) };
-  }
-  const url = publicUrl(file);
-  let response: Response;
-  try {
-    response = await fetch(file, { headers });
-  } catch (cause) {
-    throw new TokenbrookError(
-      'download-failed',
-      `${url} could not be fetched: check the address, the connection, and that the server ` +
-        `allows this page's origin (CORS).`,
-      { cause, url },
-    );
-  }
-  if (!response.ok) throw statusError(url, response.status, what);
-  if (response.body === null) {
-    const { status } = response;
-    throw new TokenbrookError('download-failed', `${url} answered without a body.`, {
-      url,
-      status,
-    });
-  }
-  return { name: url, bytes: contentLength(response), pieces: bodyPieces(response.body) };
-}
-
-function statusError(url: string, status: number, what: string): TokenbrookError {
-  if (status === 404 || status === 410) {
-    const message = `There is no ${what} at ${url} (HTTP ${status}): check the address.`;
-    const code = what === 'model' ? 'model-not-found' : 'download-failed';
-    return new TokenbrookError(code, message, { url, status });
-  }
-  const hint = status === 401 || status === 403 ? ': pass what it asks for in `headers`' : '';
-  const message = `${url} answered HTTP ${status}${hint}.`;
-  return new TokenbrookError('download-failed', message, { url, status });
-}
-
-/** The length of a file that is read later; `null` where the server does not say. */
-async function lengthOf(file: WireFile, headers: [string, string][]): Promise<number | null> {
-  if (typeof file !== 'string') return file.size;
-  try {
-    const response = await fetch(file, { method: 'HEAD', headers });
-    return response.ok ? contentLength(response) : null;
-  } catch {
-    // Some servers refuse HEAD for files that they serve; the GET that follows decides.
-    return null;
-  }
-}
-
-/** Bytes of the body; `null` when unknown or when the length is that of a compressed form. */
-function contentLength(response: Response): number | null {
-  const encoding = response.headers.get('content-encoding');
-  const length = response.headers.get('content-length');
-  if (length === null || (encoding !== null && encoding !== 'identity')) return null;
-  const bytes = Number(length);
-  return Number.isSafeInteger(bytes) && bytes >= 0 ? bytes : null;
-}
-
-async function readAll(file: OpenFile, push: Push): Promise<void> {
-  let received = 0;
-  const counted = (piece: Uint8Array): void | Promise<void> => {
-    received += piece.byteLength;
-    return push(piece);
-  };
-  await pump(file, counted, () => received);
-  if (file.bytes !== null && received < file.bytes) throw cutShort(file, received);
-}
-
-type Push = (piece: Uint8Array) => void | Promise<void>;
-
-async function pump(
-  file: OpenFile,
-  push: Push,
-  received: () => number,
-): Promise<void> {
-  const { pieces } = file;
-  try {
-    for (;;) {
-      const piece = await pieces.read().catch((cause: unknown) => {
-        throw cutShort(file, received(), cause);
-      });
-      if (piece === undefined) return;
-      // What the piece is in is used again by the next read.
-      await push(piece);
-    }
-  } catch (error) {
-    // Ends the transfer; the error that stopped it is the one to tell.
-    pieces.cancel().catch(() => undefined);
-    throw error;
-  }
-}
-
-interface Pieces {
-  read(): Promise<Uint8Array | undefined>;
-  cancel(): Promise<void>;
-}
-
-/** Reads into one reused buffer where the body is a byte stream, else takes its chunks. */
-function bodyPieces(body: ReadableStream<Uint8Array<ArrayBuffer>>): Pieces {
-  let reader: ReadableStreamBYOBReader;
-  try {
-    reader = body.getReader({ mode: 'byob' });
-  } catch {
-    const plain = body.getReader();
-    return {
-      read: async () => (await plain.read()).value,
-      cancel: () => plain.cancel(),
-    };
-  }
-  let buffer = new ArrayBuffer(PIECE_BYTES);
-  return {
-    read: async () => {
-      const { done, value } = await reader.read(new Uint8Array(buffer));
-      if (done || value === undefined) return undefined;
-      buffer = value.buffer;
-      return value;
-    },
-    cancel: () => reader.cancel(),
-  };
-}
-
-/** Slices, one read each: they end and fail one by one, where a stream may stall as a whole. */
-function blobPieces(blob: Blob): Pieces {
-  let offset = 0;
-  return {
-    read: async () => {
-      if (offset >= blob.size) return undefined;
-      const slice = blob.slice(offset, offset + PIECE_BYTES);
-      offset += slice.size;
-      return new Uint8Array(await slice.arrayBuffer());
-    },
-    cancel: async () => {
-      offset = blob.size;
-    },
-  };
-}
-
-function cutShort(file: OpenFile, received: number, cause?: unknown): TokenbrookError {
-  const expected = file.bytes === null ? '' : ` of ${file.bytes}`;
-  const reason = cause === undefined ? '' : ` (${describe(cause).message})`;
-  const message = `${file.name} ended after ${received}${expected} bytes${reason}: load it again.`;
-  const url = file.name.includes(':') ? file.name : undefined;
-  return new TokenbrookError('download-failed', message, { cause, url });
-}
-
-/** An address as it may be shown: without credentials, query and fragment. */
-export function publicUrl(address: string): string {
-  const url = new URL(address);
-  if (!url.protocol.startsWith('http')) return url.protocol;
-  return `${url.protocol}//${url.host}${url.pathname}`;
 }

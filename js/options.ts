@@ -4,11 +4,15 @@
 import { TokenbrookError, invalidOption } from './errors.js';
 import type { EngineGenerateOptions, EngineSettings, WireFile } from './protocol.js';
 import type { ChatMessage, Delivery, EmbedOptions, GenerateOptions } from './types.js';
+import { expandShorthand, expandSplit } from './store/source.js';
 import type { LoadOptions } from './types.js';
 import type { Source, SourceFile, TemplateOptions } from './types.js';
 
 /** Tokens made ahead of a reader. */
 export const DEFAULT_LOOKAHEAD = 8;
+
+/** A file as the caller gives it, checked. */
+export type GivenFile = WireFile | FileSystemFileHandle;
 
 const LOAD_OPTIONS: readonly (keyof LoadOptions)[] = [
   'backend',
@@ -17,6 +21,8 @@ const LOAD_OPTIONS: readonly (keyof LoadOptions)[] = [
   'kvCache',
   'gpu',
   'tokenizer',
+  'cache',
+  'sha256',
   'headers',
   'onProgress',
   'signal',
@@ -73,6 +79,7 @@ const SCHEMES: ReadonlySet<string> = new Set(['http:', 'https:', 'blob:', 'data:
 export interface CheckedLoad {
   settings: EngineSettings;
   headers: [string, string][];
+  cache: 'opfs' | 'none';
   onProgress: LoadOptions['onProgress'];
   signal: AbortSignal | undefined;
   workerUrl: string | URL | undefined;
@@ -93,6 +100,7 @@ export function checkLoadOptions(options: LoadOptions): CheckedLoad {
   checkOneOf('backend', backend, ['auto', 'cpu', 'webgpu']);
   checkOneOf('precision', precision, ['auto', 'exact', 'fast']);
   checkOneOf('kvCache', kvCache, ['auto', 'f32', 'f16', 'q8_0']);
+  checkOneOf('cache', options.cache, ['opfs', 'none']);
   if (gpu !== undefined && !isObject(gpu)) {
     throw invalidOption('gpu', 'an object, { defaultLimits?, subgroups?, f16?, profile?, plan?, variants? }');
   }
@@ -107,6 +115,7 @@ export function checkLoadOptions(options: LoadOptions): CheckedLoad {
   return {
     settings: { backend, precision, contextLength, kvCache, gpu },
     headers: checkHeaders(options.headers),
+    cache: options.cache ?? 'opfs',
     onProgress,
     signal: checkSignal(signal),
     workerUrl,
@@ -233,15 +242,33 @@ export function checkIds(ids: unknown): Uint32Array {
 }
 
 /** The files of a source, with addresses made absolute against `base`. */
-export function checkSource(source: Source, base: string | undefined): WireFile[] {
+export function checkSource(source: Source, base: string | undefined): GivenFile[] {
   const files: readonly SourceFile[] = Array.isArray(source) ? source : [source as SourceFile];
   if (files.length === 0) throw invalidOption('source', 'at least one file');
-  const expected = 'an address, a File or Blob, or an array of those';
-  return files.map((file) => checkFile('source', file, base, expected));
+  const expected = 'an address, a File or Blob, a file handle, or an array of those';
+  const checked = files.map((file) => checkFile('source', file, base, expected));
+  const [first] = checked;
+  // An array lists them all.
+  if (Array.isArray(source) || typeof first !== 'string') return checked;
+  return expandSplit(first);
+}
+
+/** The digests of that many files, in hex, where they are given. */
+export function checkSha256(given: unknown, count: number): (string | undefined)[] {
+  if (given === undefined) return Array.from({ length: count }, () => undefined);
+  const list: unknown[] = Array.isArray(given) ? given : [given];
+  if (list.length !== count || !list.every(isDigest)) {
+    throw invalidOption('sha256', `64 hexadecimal digits, for each of ${count} file(s)`);
+  }
+  return list.map((digest) => String(digest).toLowerCase());
+}
+
+function isDigest(value: unknown): boolean {
+  return typeof value === 'string' && /^[0-9a-f]{64}$/i.test(value);
 }
 
 /** The file of the option `tokenizer`. */
-export function checkTokenizer(file: unknown, base: string | undefined): WireFile | undefined {
+export function checkTokenizer(file: unknown, base: string | undefined): GivenFile | undefined {
   if (file === undefined) return undefined;
   return checkFile('tokenizer', file, base, 'an address, or a File or Blob');
 }
@@ -251,16 +278,21 @@ function checkFile(
   file: unknown,
   base: string | undefined,
   expected: string,
-): WireFile {
+): GivenFile {
   if (typeof Blob !== 'undefined' && file instanceof Blob) return file;
+  if (isFileHandle(file)) return file;
   if (typeof file === 'string' || file instanceof URL) return absoluteUrl(name, file, base);
   throw invalidOption(name, expected);
+}
+
+function isFileHandle(value: unknown): value is FileSystemFileHandle {
+  return isObject(value) && 'getFile' in value && typeof value.getFile === 'function';
 }
 
 function absoluteUrl(name: string, address: string | URL, base: string | undefined): string {
   let url: URL;
   try {
-    url = new URL(address, base);
+    url = new URL(expandShorthand(String(address)), base);
   } catch (cause) {
     const message = `Option \`${name}\`: the address is not a URL.`;
     throw new TokenbrookError('invalid-option', message, { cause });

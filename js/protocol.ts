@@ -45,6 +45,9 @@ export interface LoadMessage {
   settings: EngineSettings;
   /** Never logged, never part of an error. */
   headers: [string, string][];
+  cache: 'opfs' | 'none';
+  /** Of each file, in hex, where the caller says. */
+  sha256: (string | undefined)[];
   wasmUrl: string;
   /** Fetched in place of `wasmUrl` where the browser has relaxed SIMD. */
   relaxedWasmUrl: string | undefined;

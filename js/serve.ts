@@ -3,10 +3,16 @@
 
 import type { Engine } from './engine.js';
 import { TokenbrookError, toWire } from './errors.js';
-import { loadModel, publicUrl } from './loader.js';
+import { publicUrl } from './address.js';
+import { loadModel } from './loader.js';
 import type { LoadRequest, LoaderClass } from './loader.js';
 import type { FromWorker, LoadMessage, ToWorker } from './protocol.js';
 import { Scheduler } from './scheduler.js';
+import { openStore } from './store/store.js';
+import type { Store } from './store/store.js';
+import { DEFAULT_TUNING } from './store/tuning.js';
+import type { Tuning } from './store/tuning.js';
+import type { ModelInfo } from './types.js';
 
 /** The exports of `engine.js`. */
 export interface EngineModule {
@@ -25,6 +31,8 @@ export interface EngineModules {
   /** The same engine for this browser's better instructions; `undefined` where it has none. */
   relaxed?: (() => Promise<EngineModule>) | undefined;
   compat: () => Promise<EngineModule>;
+  /** How patient downloads are. */
+  tuning?: Tuning | undefined;
 }
 
 /** Serves one model to `port`. */
@@ -34,8 +42,14 @@ export function serve(port: Port, modules: EngineModules): void {
   port.addEventListener('message', ({ data }) => {
     if (data.type === 'load') {
       const ready = start(data, modules);
+      // The load hears of it, once it has come so far.
+      ready.catch(() => undefined);
       let other: Promise<EngineModule['Loader']> | undefined;
+      const { tuning = DEFAULT_TUNING } = modules;
+      const store =
+        data.cache === 'none' ? "the option `cache` is 'none'" : openStore(tuning);
       const engines = {
+        store,
         engine: ready,
         compat: () =>
           (other ??= instantiate(data.compatWasmUrl, modules.compat)),
@@ -49,7 +63,9 @@ export function serve(port: Port, modules: EngineModules): void {
             clockOffsetMs: performance.timeOrigin - data.pageTimeOrigin,
             turn: messageTurn(),
           });
-          post({ type: 'loaded', info: engine.info() });
+          Promise.resolve(store).then((store) => {
+            post({ type: 'loaded', info: { ...engine.info(), ...cacheInfo(store, data) } });
+          });
         },
         (error: unknown) => post({ type: 'load-failed', error: toWire(error) }),
       );
@@ -78,19 +94,38 @@ function dispatch(scheduler: Scheduler, message: Exclude<ToWorker, LoadMessage>)
   }
 }
 
+interface Engines extends Pick<LoadRequest, 'engine' | 'compat'> {
+  /** Where models are kept, or why they are not. */
+  store: Store | string | Promise<Store | string>;
+}
+
 async function load(
   message: LoadMessage,
-  engines: Pick<LoadRequest, 'engine' | 'compat'>,
+  { store, ...engines }: Engines,
   post: (message: FromWorker) => void,
 ): Promise<Engine> {
+  const opened = await store;
   return loadModel({
     files: message.files,
     tokenizer: message.tokenizer,
     settings: message.settings,
     headers: message.headers,
+    sha256: message.sha256,
+    store: typeof opened === 'string' ? undefined : opened,
     ...engines,
     report: (progress) => post({ type: 'progress', progress }),
   });
+}
+
+function cacheInfo(
+  store: Store | string,
+  { files }: LoadMessage,
+): Pick<ModelInfo, 'cache' | 'cacheReason'> {
+  if (typeof store === 'string') return { cache: 'none', cacheReason: store };
+  if (files.some((file) => typeof file === 'string' && /^https?:/.test(file))) {
+    return { cache: 'opfs', cacheReason: 'it is kept in the storage of this origin' };
+  }
+  return { cache: 'none', cacheReason: 'what is here already is not copied' };
 }
 
 /** The better engine where there is one; a site may have left it out. */

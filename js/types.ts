@@ -3,10 +3,14 @@
 // Long because it is what a developer reads: all that the main entry speaks of, with its
 // documentation, in one place.
 
-/** One GGUF file: an address (relative ones are resolved against the page) or its bytes. */
-export type SourceFile = string | URL | Blob;
+/**
+ * One GGUF file: an address (relative ones are resolved against the page), its bytes, or a handle
+ * of a file system. `hf:owner/repo/file.gguf@revision` is a file on Hugging Face; without a
+ * revision, that of `main`.
+ */
+export type SourceFile = string | URL | Blob | FileSystemFileHandle;
 
-/** A model: one GGUF file, or its shards in order. */
+/** A model: one GGUF file, or its shards in order; the address of the first finds the others. */
 export type Source = SourceFile | readonly SourceFile[];
 
 export type Backend = 'auto' | 'cpu' | 'webgpu';
@@ -14,12 +18,15 @@ export type Precision = 'auto' | 'exact' | 'fast';
 
 export interface Progress {
   /**
-   * `download`: bytes arrive and go to the engine; `upload`: the backend takes what is left. On a
-   * GPU, while bytes arrive, `compile`: kernels are made and measured; `check`: they are compared
-   * with what has to come out.
+   * `download`: bytes arrive and go to the engine; `verify`: they come from storage and are checked
+   * on their way; `upload`: the backend takes what is left. On a GPU, while bytes arrive,
+   * `compile`: kernels are made and measured; `check`: they are compared with what has to come out.
    */
-  phase: 'download' | 'compile' | 'check' | 'upload';
+  phase: 'download' | 'verify' | 'compile' | 'check' | 'upload';
+  /** Those of earlier visits that are used count too; while `verify`, those that were checked. */
   receivedBytes: number;
+  /** Bytes in storage that no crash takes away: a later load does not fetch them. */
+  durableBytes: number;
   /** `null` while a server has not told the length of a file. */
   totalBytes: number | null;
 }
@@ -87,10 +94,23 @@ export interface LoadOptions {
    */
   tokenizer?: SourceFile | undefined;
   /**
-   * Sent with each request for the model, for downloads behind a login; with that for
-   * `tokenizer` too where it has the origin of the model's first file.
+   * Sent with each request for the model, for downloads behind a login, to the origin of the
+   * model's first address only; with that for `tokenizer` too where it has that origin. Never
+   * stored.
    */
   headers?: HeadersInit | undefined;
+  /**
+   * `opfs` keeps the model in the storage of this origin: an interrupted download goes on where it
+   * was, and a whole one is there for ever. Where there is no such storage, as in some private
+   * windows, and for sources that are files, nothing is kept; `model.info.cacheReason` tells why.
+   * Default `opfs`.
+   */
+  cache?: 'opfs' | 'none' | undefined;
+  /**
+   * The SHA-256 of the file, or of each of the files, in hex. Files on Hugging Face are checked
+   * without it. Only what goes through storage is checked.
+   */
+  sha256?: string | readonly string[] | undefined;
   onProgress?: ((progress: Progress) => void) | undefined;
   /** Aborting ends the load, which rejects with the signal's reason. */
   signal?: AbortSignal | undefined;
@@ -115,6 +135,9 @@ export interface ModelInfo {
   precision: string;
   threads: number;
   adapter: string | null;
+  /** Where the model was kept: `none` if it will be fetched again. */
+  cache: 'opfs' | 'none';
+  cacheReason: string;
   /** `isKnown`: an earlier load found it. `null` on the CPU. */
   gpu: (GpuReport & { isKnown: boolean; profile?: PassProfile[] }) | null;
   /**

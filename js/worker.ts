@@ -5,6 +5,7 @@ import { toWire } from './errors.js';
 import { serve } from './serve.js';
 import { requestSubgroups } from './subgroups.js';
 import type { Port } from './serve.js';
+import { tuningOf } from './store/tuning.js';
 
 const scope = globalThis as unknown as Port & {
   location: { search: string };
@@ -17,11 +18,14 @@ scope.addEventListener('unhandledrejection', (event) => {
 });
 
 requestSubgroups(scope);
-// `?wasm=simd128` behind the address of a worker holds it to the engine that runs everywhere.
-const wanted = new URLSearchParams(scope.location.search).get('wasm');
+// `?wasm=simd128` behind the address of a worker holds it to the engine that runs everywhere, and
+// `?stallMs=1000` and the like say how patient its downloads are.
+const query = new URLSearchParams(scope.location.search);
+const wanted = query.get('wasm');
 serve(scope, {
   engine: () => import('./engine.js'),
   relaxed:
     wanted !== 'simd128' && hasRelaxedSimd() ? () => import('./engine-relaxed.js') : undefined,
   compat: () => import('./compat.js'),
+  tuning: tuningOf(query),
 });

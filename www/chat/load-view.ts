@@ -6,6 +6,7 @@ import { formatProgress } from './format.js';
 
 const PHASES: Record<Progress['phase'], string> = {
   download: 'Receiving',
+  verify: 'Reading and checking',
   compile: 'Receiving; preparing the GPU',
   check: 'Receiving; checking the GPU',
   upload: 'Preparing weights',

@@ -56,7 +56,8 @@ test('model-not-found: the second shard is missing', async () => {
 test('download-failed: the server refuses', async ({ server }) => {
   for (const status of [401, 403, 429, 500, 503]) {
     const url = `${server.url}/tiny.gguf`;
-    const failure = await loadFailure(page, `/tiny.gguf?status=${status}`);
+    const workerUrl = '/pkg/worker.js?backoffMs=10';
+    const failure = await loadFailure(page, `/tiny.gguf?status=${status}`, { workerUrl });
     expect(failure).toMatchObject({ code: 'download-failed', status, url });
   }
 });
@@ -67,7 +68,7 @@ test('download-failed: there is no server', async () => {
 });
 
 test('download-failed: the transfer breaks off', async () => {
-  const failure = await loadFailure(page, '/tiny.gguf?truncate=30000');
+  const failure = await loadFailure(page, '/tiny.gguf?truncate=30000', { cache: 'none' });
   expect(failure.code).toBe('download-failed');
   expect(failure.message).toContain(`of ${tinyModel().length} bytes`);
 });
@@ -122,7 +123,9 @@ test('out-of-memory: the address space ends before the weights do', async () => 
 
 test('invalid-option: an unknown name, an unknown value, no source', async () => {
   const cases: [string, string | string[], Record<string, unknown>][] = [
+    ['sha512', '/tiny.gguf', { sha512: 'x' }],
     ['sha256', '/tiny.gguf', { sha256: 'x' }],
+    ['cache', '/tiny.gguf', { cache: 'disk' }],
     ['precision', '/tiny.gguf', { precision: 'f16' }],
     ['contextLength', '/tiny.gguf', { contextLength: -1 }],
     ['source', [], {}],

@@ -78,7 +78,7 @@ test('progress counts bytes up to the whole, then tells the upload', async ({
     return seen;
   });
   const bytes = tinyModel().byteLength;
-  const whole = { receivedBytes: bytes, totalBytes: bytes };
+  const whole = { receivedBytes: bytes, durableBytes: bytes, totalBytes: bytes };
   expect(seen.slice(-2)).toEqual([
     { phase: 'download', ...whole },
     { phase: 'upload', ...whole },
@@ -114,7 +114,7 @@ test('an abort during the download rejects with the reason, ends transfer and wo
   expect(after).toEqual(before);
   expect(reason).toBe('enough');
   await expect.poll(() => page.workers().length).toBe(0);
-  await expect.poll(() => server.cutByClient).toBe(cut + 1);
+  await expect.poll(() => server.cutByClient).toBeGreaterThan(cut);
   expect(await page.evaluate(() => problems)).toEqual([]);
   await page.close();
 });

@@ -103,10 +103,13 @@ export function loadFailure(
 /** Options that can be sent to the page. */
 type PlainOptions = Omit<LoadOptions, 'tokenizer'>;
 
-/** Loads the default model as `model` of the page. */
+/**
+ * Loads the default model as `model` of the page. Each page has a storage of its own here, which
+ * would be filled for one load.
+ */
 export async function loadDefault(page: Page, options: PlainOptions = {}): Promise<void> {
   await page.evaluate(async (options) => {
-    globalThis.model = await tokenbrook.load('/model.gguf', options);
+    globalThis.model = await tokenbrook.load('/model.gguf', { cache: 'none', ...options });
   }, options);
 }
 

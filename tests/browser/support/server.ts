@@ -1,13 +1,16 @@
 // A static server that can misbehave: slow, short, silent about lengths, or refusing.
 //
-// Faults are asked for in the query: `status=503`, `throttle=BYTES_PER_SECOND`,
-// `truncate=BYTES` (the promised length stays), `chunked` (no length at all).
+// Faults are asked for in the query: `status=503`, `throttle=BYTES_PER_SECOND` (of each
+// transfer), `truncate=BYTES` (the promised length stays), `chunked` (no length at all),
+// `whole` (no ranges), `gzip`, `drip` (a byte at a time), `redirect=URL`, `etag=TEXT`.
 
+import { createHash } from 'node:crypto';
 import { open, stat } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { extname, join, normalize } from 'node:path';
+import { createGzip } from 'node:zlib';
 
 const TYPES: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',
@@ -22,6 +25,7 @@ export type Content = string | Uint8Array;
 
 interface Body {
   bytes: number;
+  etag: string;
   read(start: number, end: number): Promise<Uint8Array>;
   close(): Promise<void>;
 }
@@ -33,6 +37,8 @@ export class FaultServer {
   readonly headers = new Map<string, Record<string, string>>();
   /** Requests seen, `METHOD path`. */
   readonly requests: string[] = [];
+  /** Bytes of bodies, by path, that were handed to the network. */
+  readonly sent = new Map<string, number>();
   /** Transfers that the other side ended before they were whole. */
   cutByClient = 0;
   readonly #server: Server;
@@ -67,9 +73,20 @@ export class FaultServer {
     response.setHeader('access-control-allow-origin', '*');
     response.setHeader('cross-origin-resource-policy', 'cross-origin');
     response.setHeader('cache-control', 'no-store');
+    response.setHeader('access-control-expose-headers', 'content-range, etag');
+    response.setHeader('access-control-allow-headers', 'authorization');
     for (const [prefix, headers] of this.headers) {
       if (!url.pathname.startsWith(prefix)) continue;
       for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+    }
+    if (request.method === 'OPTIONS') {
+      response.writeHead(204).end();
+      return;
+    }
+    const redirect = url.searchParams.get('redirect');
+    if (redirect !== null) {
+      response.writeHead(302, { location: redirect }).end();
+      return;
     }
     const status = Number(url.searchParams.get('status') ?? 200);
     const content = this.#find(url.pathname);
@@ -84,7 +101,7 @@ export class FaultServer {
       return;
     }
     try {
-      await this.#send(request, response, url.searchParams, body);
+      await this.#send(request, response, url, body);
     } finally {
       await body.close();
     }
@@ -104,12 +121,28 @@ export class FaultServer {
   async #send(
     request: IncomingMessage,
     response: ServerResponse,
-    faults: URLSearchParams,
+    { pathname, searchParams: faults }: URL,
     body: Body,
   ): Promise<void> {
-    const range = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '');
+    const etag = faults.get('etag') ?? body.etag;
+    if (etag !== '') response.setHeader('etag', `"${etag}"`);
+    const isWhole = faults.has('whole') || faults.has('chunked') || faults.has('gzip');
+    const asked = isWhole ? '' : (request.headers.range ?? '');
+    const range = /^bytes=(\d+)-(\d*)$/.exec(asked);
     const start = range === null ? 0 : Number(range[1]);
-    const end = range === null || range[2] === '' ? body.bytes : Number(range[2]) + 1;
+    const last = range === null || range[2] === '' ? body.bytes - 1 : Number(range[2]);
+    const end = Math.min(last + 1, body.bytes);
+    if (range !== null && start >= body.bytes) {
+      response.writeHead(416, { 'content-range': `bytes */${body.bytes}` }).end();
+      return;
+    }
+    if (faults.has('gzip')) {
+      response.writeHead(200, { 'content-encoding': 'gzip' });
+      const gzip = createGzip();
+      gzip.pipe(response);
+      gzip.end(await body.read(0, body.bytes));
+      return;
+    }
     if (range !== null) {
       response.setHeader('content-range', `bytes ${start}-${end - 1}/${body.bytes}`);
     }
@@ -119,26 +152,47 @@ export class FaultServer {
       response.end();
       return;
     }
+    await this.#sendBody({ response, faults, body, start, end, pathname });
+  }
+
+  async #sendBody({ response, faults, body, start, end, pathname }: Transfer): Promise<void> {
     const truncate = Number(faults.get('truncate') ?? Number.POSITIVE_INFINITY);
     const perSecond = Number(faults.get('throttle') ?? Number.POSITIVE_INFINITY);
     const last = Math.min(end, start + truncate);
-    for (let at = start; at < last; at += CHUNK_BYTES) {
-      const piece = await body.read(at, Math.min(at + CHUNK_BYTES, last));
-      await wait((piece.byteLength / perSecond) * 1000);
+    const chunk = faults.has('drip') ? 1 : CHUNK_BYTES;
+    for (let at = start; at < last; at += chunk) {
+      const piece = await body.read(at, Math.min(at + chunk, last));
+      await wait(faults.has('drip') ? 50 : (piece.byteLength / perSecond) * 1000);
+      this.sent.set(pathname, (this.sent.get(pathname) ?? 0) + piece.byteLength);
       if (!(await write(response, piece))) {
         this.cutByClient += 1;
         return;
       }
     }
-    if (last < end) response.destroy();
-    else response.end();
+    if (last === end) {
+      response.end();
+      return;
+    }
+    // What was sent should be read before the other side hears of the end.
+    await wait(30);
+    response.destroy();
   }
+}
+
+interface Transfer {
+  response: ServerResponse;
+  faults: URLSearchParams;
+  body: Body;
+  start: number;
+  end: number;
+  pathname: string;
 }
 
 async function openBody(content: string | Uint8Array): Promise<Body | undefined> {
   if (typeof content !== 'string') {
     return {
       bytes: content.byteLength,
+      etag: createHash('sha1').update(content).digest('hex'),
       read: async (start, end) => content.subarray(start, end),
       close: async () => undefined,
     };
@@ -148,6 +202,7 @@ async function openBody(content: string | Uint8Array): Promise<Body | undefined>
   const file = await open(content);
   return {
     bytes: info.size,
+    etag: `${info.size}-${info.mtimeMs}`,
     read: async (start, end) => {
       const { buffer, bytesRead } = await file.read(Buffer.alloc(end - start), 0, null, start);
       return buffer.subarray(0, bytesRead);

@@ -1,0 +1,267 @@
+// Models through the browser's own storage: what interrupts a download, and what it leaves.
+//
+// TOKENBROOK_KILLS: how often the tab is closed during the load of the default model; default 6.
+
+import type { Page } from '@playwright/test';
+import { stat } from 'node:fs/promises';
+
+import { expect, loadFailure, test } from '../support/app.js';
+import { MODEL } from '../support/package.js';
+import { clearStorage, openProfile, openTab } from '../support/profile.js';
+import type { Profile } from '../support/profile.js';
+import { FaultServer } from '../support/server.js';
+import { tinyModel, tinyShards } from '../support/tiny-model.js';
+
+/** Small segments make a large file of a tiny one, and short waits a patient server. */
+const WORKER = '/pkg/worker.js?segmentBytes=16384&backoffMs=5&stallMs=400&connections=3';
+
+const TINY = tinyModel();
+const KILLS = Number(process.env['TOKENBROOK_KILLS'] ?? 6);
+
+/** Four transfers, each of them with a chunk on the wire and what came since the last commit. */
+const IN_FLIGHT = 16 << 20;
+
+let profile: Profile;
+/** Where models come from: another origin than the page's. */
+let host: FaultServer;
+let page: Page;
+
+test.beforeAll(async ({ server }) => {
+  profile = await openProfile();
+  host = await FaultServer.start({ '/tiny.gguf': TINY, '/page.html': Buffer.from('<p>no') });
+  page = await openTab(profile.context, server);
+});
+
+test.afterAll(async () => {
+  await profile.close();
+  await host.stop();
+});
+
+test.beforeEach(async () => {
+  await clearStorage(page);
+  host.sent.clear();
+});
+
+test.afterEach(async () => {
+  expect(await page.evaluate(() => problems)).toEqual([]);
+});
+
+/** Loads in the page; greedy ids tell that the weights are right. */
+function ids(url: string, options: Record<string, unknown> = {}): Promise<number[]> {
+  return idsIn(page, url, options);
+}
+
+function idsIn(tab: Page, url: string, options: Record<string, unknown> = {}): Promise<number[]> {
+  return tab.evaluate(
+    async ([url, options]) => {
+      const model = await tokenbrook.load(url, { backend: 'cpu', ...options });
+      const ids = [];
+      const greedy = { maxTokens: 6, temperature: 0, ignoreEos: true };
+      for await (const token of model.generate('then', greedy)) ids.push(token.id);
+      await model.dispose();
+      return ids;
+    },
+    [url, options] as const,
+  );
+}
+
+const tiny = (query = ''): string => `${host.url}/tiny.gguf${query}`;
+const right = (): Promise<number[]> => ids('/tiny.gguf', { cache: 'none' });
+const sentOf = (path: string): number => host.sent.get(path) ?? 0;
+
+test('a second load fetches nothing, and needs no server', async () => {
+  const wanted = await right();
+  expect(await ids(tiny(), { workerUrl: WORKER })).toEqual(wanted);
+  expect(sentOf('/tiny.gguf')).toBe(TINY.byteLength);
+  expect(await ids(tiny(), { workerUrl: WORKER })).toEqual(wanted);
+  expect(sentOf('/tiny.gguf')).toBe(TINY.byteLength);
+  const other = await FaultServer.start({ '/tiny.gguf': TINY });
+  const url = `${other.url}/tiny.gguf`;
+  expect(await ids(url)).toEqual(wanted);
+  await other.stop();
+  expect(await ids(url)).toEqual(wanted);
+});
+
+const BORNE: [string, string][] = [
+  ['a server without ranges', '?whole'],
+  ['a body of unknown length', '?chunked'],
+  ['a body in gzip', '?gzip'],
+  ['transfers that end after 10,000 bytes each', '?truncate=10000'],
+  ['a slow server', '?throttle=400000'],
+  ['a server that tells no version', '?etag='],
+  ['a redirect', '?redirect=%2Ftiny.gguf%3Fcopy'],
+];
+
+for (const [what, query] of BORNE) {
+  test(`${what}: the model loads, and is kept`, async () => {
+    const wanted = await right();
+    expect(await ids(tiny(query), { workerUrl: WORKER })).toEqual(wanted);
+    const sent = sentOf('/tiny.gguf');
+    expect(await ids(tiny(query), { workerUrl: WORKER })).toEqual(wanted);
+    expect(sentOf('/tiny.gguf')).toBe(sent);
+  });
+}
+
+const REFUSED: [string, string, string][] = [
+  ['HTTP 403', '/tiny.gguf?status=403', 'download-failed'],
+  ['HTTP 404', '/tiny.gguf?status=404', 'model-not-found'],
+  ['HTTP 416 for ever', '/tiny.gguf?status=416', 'download-failed'],
+  ['HTTP 429 for ever', '/tiny.gguf?status=429', 'download-failed'],
+  ['HTTP 500 for ever', '/tiny.gguf?status=500', 'download-failed'],
+  ['HTTP 503 for ever', '/tiny.gguf?status=503', 'download-failed'],
+  ['a page with HTTP 200', '/page.html', 'invalid-gguf'],
+  ['a byte now and then', '/tiny.gguf?drip', 'download-failed'],
+  ['a stream that always breaks off', '/tiny.gguf?whole&truncate=60000', 'download-failed'],
+];
+
+test('what no patience mends ends in one typed error, and leaves no model', async () => {
+  const failures = await Promise.all(
+    REFUSED.map(([, path]) => loadFailure(page, host.url + path, { workerUrl: WORKER })),
+  );
+  expect(failures.map(({ code }) => code)).toEqual(REFUSED.map(([, , code]) => code));
+  const states = await page.evaluate(async () => {
+    const states: string[] = [];
+    const root = await navigator.storage.getDirectory();
+    const models = await (await root.getDirectoryHandle('tokenbrook')).getDirectoryHandle('models');
+    for await (const name of models.keys()) states.push(name);
+    return states;
+  });
+  // The drip and the broken stream have left what they brought, to be gone on with.
+  expect(states.length).toBeLessThanOrEqual(2);
+});
+
+test('a file that changes under its address is fetched anew', async () => {
+  const wanted = await right();
+  const changed = tinyModel({ metadata: { 'general.name': { text: 'Another' } } });
+  host.routes.set('/changing.gguf', changed);
+  const url = `${host.url}/changing.gguf`;
+  const name = (): Promise<string> =>
+    page.evaluate(async (url) => {
+      const model = await tokenbrook.load(url, { backend: 'cpu' });
+      await model.dispose();
+      return model.info.name;
+    }, url);
+  expect(await name()).toBe('Another');
+  host.routes.set('/changing.gguf', TINY);
+  expect(await name()).toBe('Tiny');
+  expect(await ids(url)).toEqual(wanted);
+});
+
+test('a file that the engine refuses is not kept', async () => {
+  host.routes.set('/short.gguf', TINY.subarray(0, TINY.byteLength - 1000));
+  const url = `${host.url}/short.gguf`;
+  expect(await loadFailure(page, url)).toMatchObject({ code: 'invalid-gguf' });
+  host.routes.set('/short.gguf', TINY);
+  expect(await ids(url)).toEqual(await right());
+});
+
+test('sha256: the right one loads, a wrong one is told with both', async () => {
+  const digest = async (bytes: Uint8Array): Promise<string> =>
+    Buffer.from(await crypto.subtle.digest('SHA-256', Buffer.from(bytes))).toString('hex');
+  const sha256 = await digest(TINY);
+  const options = { workerUrl: WORKER, backend: 'cpu' };
+  expect(await ids(tiny(), { ...options, sha256 })).toEqual(await right());
+  const wrong = await page.evaluate(
+    async ([url, options]) => {
+      const failure = await tokenbrook.load(url, options as object).catch((error: unknown) => error);
+      const { code, expected, actual } = failure as InstanceType<typeof tokenbrook.TokenbrookError>;
+      return { code, expected, actual };
+    },
+    [tiny(), { ...options, sha256: '0'.repeat(64) }] as const,
+  );
+  expect(wrong).toEqual({ code: 'integrity-mismatch', expected: '0'.repeat(64), actual: sha256 });
+});
+
+test('two tabs that start at once fetch each byte once', async ({ server }) => {
+  const other = await openTab(profile.context, server);
+  const wanted = await right();
+  const slow = tiny('?throttle=300000');
+  const both = [page, other].map((tab) => idsIn(tab, slow, { workerUrl: WORKER }));
+  expect(await Promise.all(both)).toEqual([wanted, wanted]);
+  expect(sentOf('/tiny.gguf')).toBe(TINY.byteLength);
+  await other.close();
+});
+
+test('a split model is found from its first file, and an OPFS handle loads', async () => {
+  const [first, second] = tinyShards();
+  host.routes.set('/s-00001-of-00002.gguf', first);
+  host.routes.set('/s-00002-of-00002.gguf', second);
+  const wanted = await right();
+  const url = `${host.url}/s-00001-of-00002.gguf`;
+  expect(await ids(url, { workerUrl: WORKER })).toEqual(wanted);
+  const name = await page.evaluate(async (url) => {
+    const root = await navigator.storage.getDirectory();
+    const handle = await root.getFileHandle('own.gguf', { create: true });
+    const writable = await handle.createWritable();
+    await writable.write(await (await fetch(url)).blob());
+    await writable.close();
+    const model = await tokenbrook.load(handle);
+    await model.dispose();
+    await root.removeEntry('own.gguf');
+    return [model.info.name, model.info.cache];
+  }, tiny());
+  expect(name).toEqual(['Tiny', 'none']);
+});
+
+test('too small a quota is storage-full with numbers, and memory is the way out', async ({
+  server,
+}) => {
+  const session = await profile.context.newCDPSession(page);
+  const origin = server.url;
+  await session.send('Storage.overrideQuotaForOrigin', { origin, quotaSize: 100_000 });
+  const failure = await page.evaluate(async (url) => {
+    const thrown = await tokenbrook.load(url).catch((error: unknown) => error);
+    const { code, need, have } = thrown as InstanceType<typeof tokenbrook.TokenbrookError>;
+    return { code, need, have: have ?? -1 };
+  }, tiny());
+  expect(failure).toMatchObject({ code: 'storage-full', need: TINY.byteLength });
+  expect(failure.have).toBeLessThanOrEqual(100_000);
+  expect(failure.have).toBeGreaterThanOrEqual(0);
+  expect(await ids(tiny(), { cache: 'none' })).toEqual(await right());
+  await session.send('Storage.overrideQuotaForOrigin', { origin });
+  expect(await ids(tiny())).toEqual(await right());
+});
+
+test('without storage, as in private windows, it runs from memory and says why', async () => {
+  const info = await page.evaluate(async (url) => {
+    const workerUrl = '/workers/no-storage.js';
+    const model = await tokenbrook.load(url, { workerUrl });
+    await model.dispose();
+    return { cache: model.info.cache, reason: model.info.cacheReason };
+  }, tiny());
+  expect(info.cache).toBe('none');
+  expect(info.reason).toContain('private');
+});
+
+test(`${KILLS} closed tabs cost no more than what was in flight`, async ({ server }) => {
+  test.setTimeout(60_000 + KILLS * 20_000);
+  const { size } = await stat(MODEL);
+  server.sent.clear();
+  const url = '/model.gguf?throttle=12000000';
+  const random = seeded(11);
+  for (let kill = 0; kill < KILLS; kill += 1) {
+    const tab = await openTab(profile.context, server);
+    await tab.evaluate((url) => {
+      void tokenbrook.load(url, { backend: 'cpu' }).catch(() => undefined);
+    }, url);
+    await tab.waitForTimeout(300 + 900 * random());
+    await tab.close();
+  }
+  expect(server.sent.get('/model.gguf') ?? 0).toBeGreaterThan(0);
+  const made = await ids(url);
+  const total = server.sent.get('/model.gguf') ?? 0;
+  expect(made).toEqual(await ids('/model.gguf', { cache: 'none' }));
+  const perKill = (total - size) / KILLS;
+  console.log(`${KILLS} kills: ${(total / size).toFixed(3)} of the file, ${perKill} bytes each`);
+  expect(total).toBeGreaterThanOrEqual(size);
+  expect(perKill).toBeLessThanOrEqual(IN_FLIGHT);
+});
+
+/** Numbers in [0, 1): a linear congruence. */
+function seeded(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
