@@ -9,8 +9,9 @@ use serde_json::{Map, Value, json};
 const MEDIANS: [&str; 3] = ["prefillTokensPerSecond", "decodeTokensPerSecond", "ttftMs"];
 
 /// `{ machine, browser, versions, date, notes, downloads, rows }`. A row:
-/// `{ engine, model, backend, precision, threads, wasmVariant, promptTokens, prefillTokensPerSecond,
-/// decodeTokensPerSecond, ttftMs, loadMs, peakBytes, samples }`; what was not measured is null.
+/// `{ engine, model, backend, precision, threads, wasmVariant, promptTokens,
+/// prefillTokensPerSecond, decodeTokensPerSecond, ttftMs, loadMs, peakBytes, samples }`; what was
+/// not measured is null.
 #[derive(Debug)]
 pub(super) struct Report(Value);
 
