@@ -74,7 +74,10 @@ export class ExchangeFeed implements UnderlyingDefaultSource<Uint8Array<ArrayBuf
     if (body !== null) this.#settle();
     const content = body ?? new ReadableStream(this, { highWaterMark: 0 });
     const response = new Response(content, head);
-    stamp(response, () => ({ firstTokenMs: unix(this.#made?.first), endMs: unix(this.#made?.last) }));
+    stamp(response, () => {
+      const { first, last } = this.#made ?? {};
+      return { firstTokenMs: unix(first), endMs: unix(last) };
+    });
     this.#fulfil(response);
   }
 

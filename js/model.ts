@@ -173,7 +173,11 @@ export class WorkerModel implements Model {
         this.#takeFeed(message.id)?.failed(fromWire(message.error), message.stats);
         break;
       case 'response':
-        this.#exchange(message.id, message.body !== null)?.responded(message, message.body, message.madeAtMs);
+        this.#exchange(message.id, message.body !== null)?.responded(
+          message,
+          message.body,
+          message.madeAtMs,
+        );
         break;
       case 'body':
         this.#exchanges.get(message.id)?.part(message.bytes, message.tokens, message.madeAtMs);

