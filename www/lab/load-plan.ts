@@ -18,8 +18,8 @@ export const LOAD_FIELDS = {
   share: amount('Bucket\'s share of capacity', 80, [1, 100], { unit: '%' }),
   burst: count('Burst', 20, [1, 1_000_000], { hint: 'Requests at once.' }),
   queue: count('Longest queue', 100_000, [0, 1_000_000]),
-  requests: count('Requests', 400_000, [1000, 2_000_000]),
-  seed: count('Seed', 7, [0, 4_294_967_295]),
+  requests: count('Requests', 1_200_000, [1000, 2_000_000]),
+  seed: count('Seed', 8, [0, 4_294_967_295]),
 };
 
 export type LoadValues = Values<typeof LOAD_FIELDS>;

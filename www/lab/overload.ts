@@ -2,7 +2,7 @@
 import type { LoadStretch } from 'tokenbrook/mock';
 import { announce } from '../chat/announcer.js';
 import { Controls } from './controls.js';
-import { button, figureTable, h } from './elements.js';
+import { button, figureTable, h, type Row } from './elements.js';
 import { fromParams, toParams } from './fields.js';
 import {
   headRun, LOAD_FIELDS, lastOf, SWEEP_LOST, sweepRuns, theoryMs, tierRows, type LoadValues,
@@ -127,19 +127,20 @@ class Overload implements Section {
   }
 
   #show(values: LoadValues, head: LoadStretch[]): void {
-    const rows = tierRows(head).map((row) => ({
+    const came = tierRows(head).filter(({ arrived }) => arrived > 0);
+    const rows: Row[] = came.map((row) => ({
       head: `${row.tier}, ${row.stretch}`,
       cells: [
         whole(row.arrived),
-        row.arrived === 0 ? 'n/a' : percent(row.refused / row.arrived),
-        row.arrived === 0 ? 'n/a' : ms(row.meanWaitMs),
-        row.arrived === 0 ? 'n/a' : ms(row.maxWaitMs, 0),
+        percent(row.refused / row.arrived),
+        ms(row.meanWaitMs),
+        ms(row.maxWaitMs, 0),
       ],
     }));
-    rows.push({
-      head: 'theory, one tier', cells: ['', '', `${ms(theoryMs(values, 0))}, then ` +
-        ms(theoryMs(values, values.lost)), ''],
-    });
+    for (const [when, lost] of [['before', 0], ['after', values.lost]] as const) {
+      const wait = ms(theoryMs(values, lost));
+      rows.push({ head: `theory, ${when}`, kind: 'published', cells: ['', '', wait, ''] });
+    }
     this.#results.replaceChildren(
       this.#sentence(head),
       figureTable('Before and after the loss',

@@ -8,7 +8,7 @@ import { fromParams, toParams } from './fields.js';
 import { chooseLocalModel, localModel, onLocalModel } from './local-model.js';
 import { playScenario } from './mock-link.js';
 import { MOMENTS, momentText, outcomeText } from './moments.js';
-import { decimals, span } from './numbers.js';
+import { decimals, span, whole } from './numbers.js';
 import { unpack } from './packed.js';
 import {
   breakEven, completionsUrl, mockScenario, PATH_FIELDS, placeOf, stagesOf, STAGES, tieCurve,
@@ -32,6 +32,10 @@ const NAMES: Record<PlaceName, string> = {
 const COLOURS: Record<PlaceName, 'local' | 'stream' | 'remote'> = {
   local: 'local', mock: 'stream', remote: 'remote',
 };
+
+/** Ends of the axis of round trips. */
+const LEAST_RTT_MS = 1;
+const MOST_RTT_MS = 10_000;
 
 export function paths(root: HTMLElement, frame: Frame): Section {
   return new Paths(root, frame);
@@ -267,7 +271,7 @@ class Paths implements Section {
     const { values } = this.#controls;
     const tie = breakEven(values);
     const gap = tie.remoteMs - tie.localMs;
-    const whole = tie.wholeRttMs < 0 ? 'at no distance: it writes too slowly'
+    const together = tie.wholeRttMs < 0 ? 'at no distance: it writes too slowly'
       : `at a round trip of ${span(tie.wholeRttMs)}`;
     const speed = Number.isFinite(tie.wholeTokensPerSecond)
       ? `, or at ${decimals(tie.wholeTokensPerSecond)} tokens/s` : '';
@@ -276,7 +280,7 @@ class Paths implements Section {
     this.#tie.replaceChildren(h('p', { class: 'verdict' },
       `${values.tokens} tokens: `, h('strong', {}, gap > 0 ? 'this device' : 'the network'),
       ` is through ${span(Math.abs(gap))} sooner (${span(tie.localMs)} against ` +
-      `${span(tie.remoteMs)}). They tie ${whole}${speed}. First texts tie ${first}.`));
+      `${span(tie.remoteMs)}). They tie ${together}${speed}. First texts tie ${first}.`));
     this.#drawTie(values);
   }
 
@@ -284,17 +288,18 @@ class Paths implements Section {
     const speeds = Array.from({ length: 61 }, (_, at) => 2 * 250 ** (at / 60));
     const remote = this.#replies.find(({ place }) => place === 'remote');
     const found = remote === undefined ? undefined : placeOf(remote.timeline);
-    const dot = (speed: number, rttMs: number): [number[], number[]] => [[speed], [rttMs]];
+    const dot = (speed: number, rttMs: number): [number[], number[]] =>
+      [[speed], [Math.max(LEAST_RTT_MS, rttMs)]];
     const firsts = tieCurve(values, speeds, 1);
     const wholes = tieCurve(values, speeds, values.tokens);
     const known = (curve: (number | null)[]): [number[], number[]] => {
-      const kept = speeds.filter((_, at) => curve[at] !== null);
-      return [kept, curve.filter((rttMs) => rttMs !== null)];
+      const isShown = (rttMs: number | null | undefined): rttMs is number =>
+        typeof rttMs === 'number' && rttMs >= LEAST_RTT_MS;
+      return [speeds.filter((_, at) => isShown(curve[at])), curve.filter(isShown)];
     };
-    const topMs = Math.max(200, values.rtt * 2, ...firsts.map((rttMs) => (rttMs ?? 0) * 1.5));
     this.#plot.draw({
       x: { label: 'the server\'s tokens/s', log: true, min: 2, max: 500 },
-      y: { label: 'round trip, ms', min: 0, max: topMs },
+      y: { label: 'round trip, ms', log: true, min: LEAST_RTT_MS, max: MOST_RTT_MS, format: whole },
       lines: [
         { colour: 'wait', label: `${values.tokens} tokens tie` },
         { colour: 'local', label: 'first texts tie', dashed: true },
@@ -305,7 +310,7 @@ class Paths implements Section {
       ],
       data: joined([known(wholes), known(firsts), dot(values.speed, values.rtt),
         ...(found === undefined ? [] : [
-          dot(found.tokensPerSecond, Math.max(0, found.ttftMs - values.wait)),
+          dot(found.tokensPerSecond, found.ttftMs - values.wait),
         ])]),
     });
   }

@@ -11,7 +11,7 @@ const SMALL = {
   breaks: '#breaks?proxy=1&tokens=60&pace=12',
   paths: '#paths?local=0&tokens=20&speed=200',
   calculators: '#calculators',
-  overload: '#overload?requests=20000',
+  overload: '#overload?requests=20000&seed=7',
   delivery: '#delivery',
 };
 
@@ -71,7 +71,7 @@ test('ten seats that lose three go from 97 ms to hundreds, and shedding keeps pa
   page,
   lab,
 }) => {
-  await page.goto(`${lab}#overload?requests=200000`);
+  await page.goto(`${lab}#overload?requests=200000&seed=7`);
   const overload = section(page, 'overload');
   await overload.getByText('200,000 requests, seed 7.').waitFor();
   interface Load {
