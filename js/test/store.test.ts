@@ -28,7 +28,7 @@ const TUNING: Tuning = {
   ...DEFAULT_TUNING,
   backoffMs: 5,
   maxBackoffMs: 20,
-  stallMs: 150,
+  stallMs: 5000,
   segmentBytes: SEGMENT,
 };
 
@@ -401,7 +401,7 @@ test('a transfer that stands still, or drips, is begun again', async () => {
     response.on('close', () => clearInterval(drip));
     response.write('');
   };
-  const promise = load({ tuning: { connections: 1 } });
+  const promise = load({ tuning: { connections: 1, stallMs: 200 } });
   // A drip is taken for what it says it is; only its pace gives it away.
   const bytes = await promise;
   expect(bytes.byteLength).toBe(MODEL.byteLength);
@@ -412,7 +412,7 @@ test('a server that never sends is download-failed in the end', async () => {
     response.writeHead(200, { 'content-length': 1000 });
     response.write('G');
   };
-  const error = await failure({ tuning: { attempts: 2 } });
+  const error = await failure({ tuning: { attempts: 2, stallMs: 200 } });
   expect(error).toMatchObject({ code: 'download-failed' });
   expect(error.message).toContain('next to nothing');
 });
@@ -565,7 +565,8 @@ test('storage that fills up on the way is storage-full, and what is durable stay
   root.quota = Number.POSITIVE_INFINITY;
   const before = server.sentBytes;
   expect(isModel(await load())).toBe(true);
-  expect(server.sentBytes - before).toBe(MODEL.byteLength - kept);
+  // What was written and not committed may be there too.
+  expect(server.sentBytes - before).toBeLessThanOrEqual(MODEL.byteLength - kept);
 });
 
 test('what is kept is listed, and deleted, and evicted by last use', async () => {

@@ -18,8 +18,8 @@ const WORKER = '/pkg/worker.js?segmentBytes=16384&backoffMs=5&stallMs=400&connec
 const TINY = tinyModel();
 const KILLS = Number(process.env['TOKENBROOK_KILLS'] ?? 6);
 
-/** Four transfers, each of them with a chunk on the wire and what came since the last commit. */
-const IN_FLIGHT = 16 << 20;
+/** Of four transfers: a chunk on the wire each, and what the browser has not handed on. */
+const IN_FLIGHT = 3 << 20;
 
 let profile: Profile;
 /** Where models come from: another origin than the page's. */
