@@ -3,6 +3,7 @@
 export { diagnose } from './diagnose.js';
 export { load } from './load.js';
 export { TokenbrookError } from './errors.js';
+export { models } from './models.js';
 export type { ErrorCode } from './errors.js';
 export type {
   AdapterDiagnosis,
@@ -34,6 +35,7 @@ export type {
   SourceFile,
   Stats,
   StorageDiagnosis,
+  StoredModel,
   TemplateOptions,
   Token,
   TokenIterator,

@@ -124,6 +124,20 @@ export interface LoadOptions {
   wasmUrl?: string | URL | undefined;
 }
 
+/** A model in the storage of this origin. */
+export interface StoredModel {
+  /** Its address, or that of the first of its files, without query and credentials. */
+  source: string;
+  /** Bytes that are there. */
+  bytes: number;
+  /** Bytes that it has; `null` while that is not known of all of its files. */
+  totalBytes: number | null;
+  /** `partial`: the next load fetches the rest. */
+  state: 'partial' | 'verified';
+  /** Milliseconds since 1970. */
+  lastUsed: number;
+}
+
 export interface ModelInfo {
   name: string;
   architecture: string;

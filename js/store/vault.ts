@@ -5,6 +5,7 @@ import type { Folder, SyncFile } from './folder.js';
 import { JournalWriter, durableBytes, readJournal, segmentCount } from './journal.js';
 import { segmentLength, segmentName, writeAll } from './journal.js';
 import type { Journal } from './journal.js';
+import { TailWriter, salvage } from './tail.js';
 
 /** What a file is called; it stays as the file's contents change. */
 export type Identity = Pick<Journal, 'source' | 'url' | 'part' | 'parts'>;
@@ -19,6 +20,7 @@ const COMMIT_EVERY_MS = 150;
 export class Vault {
   readonly #folder: Folder;
   readonly #writer: JournalWriter;
+  readonly #tail: TailWriter;
   readonly #open = new Map<number, SyncFile>();
   /** Bytes of open segments that were written, durable or not. */
   readonly #written = new Map<number, number>();
@@ -34,11 +36,13 @@ export class Vault {
   private constructor(
     folder: Folder,
     writer: JournalWriter,
+    tail: TailWriter,
     journal: Journal,
     segmentBytes: number,
   ) {
     this.#folder = folder;
     this.#writer = writer;
+    this.#tail = tail;
     this.journal = journal;
     this.#segmentBytes = segmentBytes;
   }
@@ -53,8 +57,16 @@ export class Vault {
     Object.assign(journal, identity);
     if (found !== undefined) await heal(folder, journal);
     const writer = await JournalWriter.open(folder, found?.sequence ?? 0);
-    const vault = new Vault(folder, writer, journal, segmentBytes);
-    await vault.#sweep();
+    let vault: Vault;
+    try {
+      const saved = await salvage(folder, journal.generation, journal.segments);
+      vault = new Vault(folder, writer, await TailWriter.open(folder), journal, segmentBytes);
+      await vault.#adopt(saved);
+      await vault.#sweep();
+    } catch (error) {
+      writer.close();
+      throw error;
+    }
     return vault;
   }
 
@@ -116,6 +128,7 @@ export class Vault {
     if (file === undefined) throw new Error('the segment is not open');
     const at = this.written(index);
     writeAll(file, bytes, at);
+    this.#tail.add(this.journal.generation, index, at, bytes);
     this.#written.set(index, at + bytes.byteLength);
     this.#dirty.add(index);
     if (performance.now() >= this.#nextCommitMs) this.commit();
@@ -158,6 +171,7 @@ export class Vault {
     }
     this.#writer.write(this.journal);
     this.#dirty.clear();
+    this.#tail.restart();
     const nowMs = performance.now();
     this.#nextCommitMs = nowMs + Math.max(COMMIT_EVERY_MS, (nowMs - startMs) / COMMIT_SHARE);
   }
@@ -168,6 +182,18 @@ export class Vault {
     this.#isGone = true;
     this.#closeSegments();
     this.#writer.close();
+    this.#tail.close();
+  }
+
+  /** Takes in what was written and never committed. */
+  async #adopt(saved: ReadonlyMap<number, number>): Promise<void> {
+    for (const [index, bytes] of saved) {
+      if (bytes > segmentLength(this.journal, index)) continue;
+      await this.openSegment(index);
+      this.#written.set(index, bytes);
+      this.#dirty.add(index);
+    }
+    if (saved.size > 0) this.commit();
   }
 
   async #closeSegment(index: number): Promise<void> {

@@ -5,11 +5,13 @@ import { createHash } from 'node:crypto';
 import { expect, test } from '@playwright/test';
 
 import { TokenbrookError } from '../errors.js';
-import { durableBytes, readJournal } from '../store/journal.js';
+import { JournalWriter, durableBytes, readJournal } from '../store/journal.js';
 import type { News } from '../store/locks.js';
+import { Shelf } from '../store/manage.js';
 import { Lanes } from '../store/patience.js';
 import { Restart } from '../store/restart.js';
 import { Sha256 } from '../store/sha256.js';
+import { expandShorthand, expandSplit, keyOf, readPointer } from '../store/source.js';
 import { StoredFile } from '../store/stored-file.js';
 import { DEFAULT_TUNING } from '../store/tuning.js';
 import type { Tuning } from '../store/tuning.js';
@@ -26,7 +28,7 @@ const TUNING: Tuning = {
   ...DEFAULT_TUNING,
   backoffMs: 5,
   maxBackoffMs: 20,
-  stallMs: 150,
+  stallMs: 5000,
   segmentBytes: SEGMENT,
 };
 
@@ -399,7 +401,7 @@ test('a transfer that stands still, or drips, is begun again', async () => {
     response.on('close', () => clearInterval(drip));
     response.write('');
   };
-  const promise = load({ tuning: { connections: 1 } });
+  const promise = load({ tuning: { connections: 1, stallMs: 200 } });
   // A drip is taken for what it says it is; only its pace gives it away.
   const bytes = await promise;
   expect(bytes.byteLength).toBe(MODEL.byteLength);
@@ -410,7 +412,7 @@ test('a server that never sends is download-failed in the end', async () => {
     response.writeHead(200, { 'content-length': 1000 });
     response.write('G');
   };
-  const error = await failure({ tuning: { attempts: 2 } });
+  const error = await failure({ tuning: { attempts: 2, stallMs: 200 } });
   expect(error).toMatchObject({ code: 'download-failed' });
   expect(error.message).toContain('next to nothing');
 });
@@ -563,7 +565,63 @@ test('storage that fills up on the way is storage-full, and what is durable stay
   root.quota = Number.POSITIVE_INFINITY;
   const before = server.sentBytes;
   expect(isModel(await load())).toBe(true);
-  expect(server.sentBytes - before).toBe(MODEL.byteLength - kept);
+  // What was written and not committed may be there too.
+  expect(server.sentBytes - before).toBeLessThanOrEqual(MODEL.byteLength - kept);
+});
+
+test('what is kept is listed, and deleted, and evicted by last use', async () => {
+  const shelf = new Shelf(root, locks);
+  expect(await shelf.list()).toEqual([]);
+  await load();
+  const [model] = await shelf.list();
+  expect(model).toMatchObject({ source: server.url, bytes: MODEL.byteLength, state: 'verified' });
+  expect(model?.totalBytes).toBe(MODEL.byteLength);
+  const folder = await root.folder('k');
+  for (const [key, lastUsed, part] of [
+    ['a', 3, 0],
+    ['b', 9, 0],
+    ['b2', 2, 1],
+  ] as const) {
+    const found = (await readJournal(folder)) ?? never();
+    const writer = await JournalWriter.open(await root.folder(key), 0);
+    const source = `http://h/${key.charAt(0)}`;
+    writer.write({ ...found.journal, source, lastUsed, part, parts: key === 'a' ? 1 : 3 });
+    writer.close();
+  }
+  const names = async (): Promise<string[]> => (await shelf.list()).map(({ source }) => source);
+  expect(await names()).toEqual([server.url, 'http://h/b', 'http://h/a']);
+  const b = (await shelf.list())[1];
+  expect(b).toMatchObject({ bytes: 2 * MODEL.byteLength, totalBytes: null, state: 'partial' });
+  expect((await shelf.evict(3 * MODEL.byteLength)).map(({ source }) => source)).toEqual([
+    'http://h/a',
+  ]);
+  expect(await shelf.delete('http://h/b?token=1', undefined)).toBe(true);
+  expect(await shelf.delete('http://h/b', undefined)).toBe(false);
+  expect(await names()).toEqual([server.url]);
+});
+
+test('addresses: shorthands, split names, digests of LFS', async () => {
+  const hub = 'https://huggingface.co/o/r/resolve';
+  expect(expandShorthand('hf:o/r/m.gguf')).toBe(`${hub}/main/m.gguf`);
+  expect(expandShorthand('hf:o/r/a b/m.gguf@v1')).toBe(`${hub}/v1/a%20b/m.gguf`);
+  for (const odd of ['hf:o/r', 'hf:o/r/', 'hf:o/../m', 'hf:o/r/m@', 'hf:o/r/m@1@2', 'x.gguf']) {
+    expect(expandShorthand(odd)).toBe(odd);
+  }
+  expect(expandSplit('http://h/m-00001-of-00003.gguf?k=1')).toEqual([
+    'http://h/m-00001-of-00003.gguf?k=1',
+    'http://h/m-00002-of-00003.gguf?k=1',
+    'http://h/m-00003-of-00003.gguf?k=1',
+  ]);
+  for (const single of ['m.gguf', 'm-00002-of-00003.gguf', 'm-00001-of-99999.gguf']) {
+    expect(expandSplit(`http://h/${single}`)).toEqual([`http://h/${single}`]);
+  }
+  const digest = hex(MODEL);
+  const pointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${digest}\nsize 5\n`;
+  expect(readPointer(pointer)).toBe(digest);
+  expect(readPointer(`x${pointer}`)).toBeNull();
+  expect(readPointer(pointer + ' '.repeat(2000))).toBeNull();
+  const keys = await Promise.all(['http://h/m', 'http://h/m#x', 'http://h/m?y'].map(keyOf));
+  expect(new Set(keys).size).toBe(2);
 });
 
 test('hashes as node does, however the bytes are cut', () => {

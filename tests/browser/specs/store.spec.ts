@@ -18,8 +18,8 @@ const WORKER = '/pkg/worker.js?segmentBytes=16384&backoffMs=5&stallMs=400&connec
 const TINY = tinyModel();
 const KILLS = Number(process.env['TOKENBROOK_KILLS'] ?? 6);
 
-/** Four transfers, each of them with a chunk on the wire and what came since the last commit. */
-const IN_FLIGHT = 16 << 20;
+/** Of four transfers: a chunk on the wire each, and what the browser has not handed on. */
+const IN_FLIGHT = 3 << 20;
 
 let profile: Profile;
 /** Where models come from: another origin than the page's. */
@@ -28,7 +28,11 @@ let page: Page;
 
 test.beforeAll(async ({ server }) => {
   profile = await openProfile();
-  host = await FaultServer.start({ '/tiny.gguf': TINY, '/page.html': Buffer.from('<p>no') });
+  host = await FaultServer.start({
+    '/tiny.gguf': TINY,
+    '/slow.gguf': TINY,
+    '/page.html': Buffer.from('<p>no'),
+  });
   page = await openTab(profile.context, server);
 });
 
@@ -231,6 +235,39 @@ test('without storage, as in private windows, it runs from memory and says why',
   }, tiny());
   expect(info.cache).toBe('none');
   expect(info.reason).toContain('private');
+});
+
+test('models: listed with what is there, deleted even while they are fetched', async () => {
+  await ids(tiny(), { workerUrl: WORKER });
+  const seen = await page.evaluate(
+    async ([url, slow, workerUrl]) => {
+      const { models, load } = tokenbrook;
+      const verified = await models.list();
+      let told: (() => void) | undefined;
+      const begun = new Promise<void>((resolve) => (told = resolve));
+      const loading = load(slow, {
+        workerUrl,
+        onProgress: ({ durableBytes }) => durableBytes > 20_000 && told?.(),
+      }).catch((error: { code: string }) => error.code);
+      await Promise.race([begun, loading]);
+      const both = await models.list();
+      const deleted = [await models.delete(slow), await models.delete(slow)];
+      const outcome = await loading;
+      const left = await models.list();
+      await models.delete(url);
+      const none = await models.list();
+      return { verified, both, deleted, outcome, left, none, persist: await models.persist() };
+    },
+    [tiny(), `${host.url}/slow.gguf?throttle=60000`, WORKER] as const,
+  );
+  const whole = { source: tiny(), bytes: TINY.byteLength, state: 'verified' };
+  expect(seen.verified).toEqual([expect.objectContaining(whole)]);
+  expect(seen.both[0]).toMatchObject({ source: `${host.url}/slow.gguf`, state: 'partial' });
+  expect(seen.both[0]?.bytes).toBeGreaterThan(20_000);
+  expect(seen.both[0]?.totalBytes).toBe(TINY.byteLength);
+  expect([seen.deleted, seen.outcome]).toEqual([[true, false], 'download-failed']);
+  expect([seen.left.length, seen.none.length]).toEqual([1, 0]);
+  expect(typeof seen.persist).toBe('boolean');
 });
 
 test(`${KILLS} closed tabs cost no more than what was in flight`, async ({ server }) => {
