@@ -173,20 +173,24 @@ fn q2_k(block: &BlockQ2K, y: &mut [f32; 256]) {
 fn q3_k(block: &BlockQ3K, y: &mut [f32; 256]) {
     let d = scale(block.d);
     for (e, y) in y.iter_mut().enumerate() {
-        let group = e / 16;
-        // Four low bits of the 16 scales in 8 bytes, then four times two high bits a byte.
-        let low = block.scales[group % 8] >> (group / 8 * 4) & 15;
-        let high = block.scales[8 + group % 4] >> (group / 4 * 2) & 3;
-        let dl = d * (f32::from(low | high << 4) - 32.0);
+        let dl = d * scale_q3_k(&block.scales, e / 16);
         let q = block.qs[e / 128 * 32 + e % 32] >> (e % 128 / 32 * 2) & 3;
         let third = block.hmask[e % 32] >> (e / 32) & 1;
         *y = dl * (f32::from(q) - if third == 1 { 0.0 } else { 4.0 });
     }
 }
 
+/// The signed 6-bit scale of group `group` of 16.
+pub(super) fn scale_q3_k(scales: &[u8; 12], group: usize) -> f32 {
+    // Four low bits of the 16 scales in 8 bytes, then four times two high bits a byte.
+    let low = scales[group % 8] >> (group / 8 * 4) & 15;
+    let high = scales[8 + group % 4] >> (group / 4 * 2) & 3;
+    f32::from(low | high << 4) - 32.0
+}
+
 /// The 6-bit scale and minimum of group `j` of 8: the first four groups have their own bytes,
 /// the others share the top bits of those and the nibbles of the last four bytes.
-fn scale_min_k4(scales: &[u8; 12], j: usize) -> (f32, f32) {
+pub(super) fn scale_min_k4(scales: &[u8; 12], j: usize) -> (f32, f32) {
     let (scale, min) = if j < 4 {
         (scales[j] & 63, scales[j + 4] & 63)
     } else {

@@ -1,13 +1,17 @@
-//! CPU backend: quantized blocks as they are in the file, one thread of plain Rust around
-//! candle's quantized products.
+//! CPU backend: quantized rows packed for SIMD kernels of our own, and candle's products for
+//! types that have none.
 //!
 //! It computes while the forward pass records: every operation has run when its call returns,
 //! and [`Backend::submit`] only marks the results readable.
 
 mod attention;
+mod kernels;
 mod math;
 mod matrix;
+mod packed;
 mod rope;
+mod rounded;
+mod team;
 
 use super::ledger::Ledger;
 use super::memory::{allocate, bytes_of};
@@ -21,16 +25,17 @@ use super::{
 };
 use crate::gguf::GgmlType;
 use attention::CacheLayout;
-use matrix::Matrix;
+use matrix::{Matrix, ProductScratch};
 #[cfg(feature = "compat")]
 pub(crate) use matrix::candle_type;
 use rope::RopeTable;
+use team::Team;
 
 /// How products of weights and activations are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// Activations rounded to int8 in blocks of 32 or 256 where the weights' type has a SIMD
-    /// product for them; f32 for F32, F16, BF16 and Q4_1 weights.
+    /// Activations rounded in blocks of 32: to int8, and to 14 bits for Q8_0 weights; f32 for
+    /// F32, F16, BF16, IQ4_NL and MXFP4 weights.
     Fast,
     /// f32 activations for all weights.
     Exact,
@@ -43,6 +48,7 @@ pub struct CpuBackend {
     matrices: Vec<Matrix>,
     ropes: Vec<RopeTable>,
     scratch: Scratch,
+    team: Team,
 }
 
 /// Buffers inside operations, sized by [`Backend::prepare`].
@@ -51,11 +57,16 @@ struct Scratch {
     normed: Vec<f32>,
     /// Products before what follows them, `[T, max(2 F, C)]`.
     projected: Vec<f32>,
-    /// Products of one slab, see [`Matrix::scratch_len`].
-    slab: Vec<f32>,
+    product: ProductScratch,
     attention: attention::Scratch,
-    /// What candle keeps for the rounded activations.
-    candle_bytes: u64,
+}
+
+/// Types whose kernel, as this module was built, differs in a bit from its plain twin.
+///
+/// # Errors
+/// [`BackendError::OutOfMemory`].
+pub fn differing_kernels() -> Result<Vec<&'static str>, BackendError> {
+    kernels::check::differing()
 }
 
 impl CpuBackend {
@@ -70,10 +81,10 @@ impl CpuBackend {
             scratch: Scratch {
                 normed: Vec::new(),
                 projected: Vec::new(),
-                slab: Vec::new(),
+                product: ProductScratch::empty(),
                 attention: attention::Scratch::empty(),
-                candle_bytes: 0,
             },
+            team: Team,
         }
     }
 
@@ -116,7 +127,7 @@ impl CpuBackend {
             rows,
             &scratch.normed[..rows * width],
             out,
-            &mut scratch.slab,
+            (&mut scratch.product, &self.team),
         )
     }
 
@@ -134,7 +145,8 @@ impl CpuBackend {
         let (x, residual) = self.ledger.slots.pair(op, (x, rows), (residual, rows))?;
         let projected = &mut self.scratch.projected[..rows * width];
         let matrix = &self.matrices[matrix.0];
-        matrix.product(self.precision, rows, x, projected, &mut self.scratch.slab)?;
+        let with = (&mut self.scratch.product, &self.team);
+        matrix.product(self.precision, rows, x, projected, with)?;
         for (y, residual) in projected.chunks_mut(width).zip(residual.chunks_mut(width)) {
             if let Some(bias) = bias {
                 math::add(y, vectors.get(bias));
@@ -225,28 +237,18 @@ impl Scratch {
     ) -> Result<Self, BackendError> {
         let rows = shape.max_rows;
         let widest = shape.hidden_size.max(2 * shape.intermediate_size);
-        let slab = matrices
-            .iter()
-            .map(|matrix| matrix.scratch_len(precision, rows))
-            .max();
-        let max_cols = matrices.iter().map(Matrix::cols).max().unwrap_or(0);
         Ok(Self {
             normed: allocate("activations", &[rows, shape.hidden_size], f32::NAN)?,
             projected: allocate("activations", &[rows, widest], f32::NAN)?,
-            slab: allocate("activations", &[slab.unwrap_or(0)], f32::NAN)?,
+            product: ProductScratch::new(matrices, precision, rows)?,
             attention: attention::Scratch::new(&shape.heads)?,
-            candle_bytes: match precision {
-                // Blocks of 32 int8 with two f16 factors.
-                Precision::Fast => rows as u64 * max_cols.div_ceil(32) as u64 * 36,
-                Precision::Exact => 0,
-            },
         })
     }
 
     fn bytes(&self) -> u64 {
-        let buffers = [&self.normed, &self.projected, &self.slab];
+        let buffers = [&self.normed, &self.projected];
         let buffers: u64 = buffers.into_iter().map(bytes_of).sum();
-        buffers + self.attention.bytes() + self.candle_bytes
+        buffers + self.attention.bytes() + self.product.bytes()
     }
 }
 

@@ -1,0 +1,300 @@
+//! The kernels of wasm32. They need no unsafe code: loads are casts of byte arrays, which
+//! compile to one instruction, and a module whose instructions an engine lacks does not start.
+
+use std::arch::wasm32::{
+    f32x4_add, f32x4_convert_i32x4, f32x4_mul, f32x4_splat, i32x4_add, i32x4_splat, i32x4_sub,
+    u8x16_splat, u16x8_shl, u16x8_shr, v128, v128_and, v128_or,
+};
+
+use super::{Kernel, ROWS, Row, TOKENS, Work};
+use crate::backend::cpu::packed::Group;
+
+#[cfg(not(feature = "relaxed-simd"))]
+use baseline as level;
+#[cfg(feature = "relaxed-simd")]
+use relaxed as level;
+
+/// Integer sums of four rows by `i32x4.relaxed_dot_i8x16_i7x16_add_s`.
+#[cfg(feature = "relaxed-simd")]
+mod relaxed {
+    use std::arch::wasm32::{
+        i32x4_add, i32x4_relaxed_dot_i8x16_i7x16_add, i32x4_shl, i32x4_splat, v128,
+    };
+
+    use super::super::Row;
+
+    /// Codes as the dot product takes them.
+    pub(super) type Codes = v128;
+
+    #[inline]
+    pub(super) fn codes(bytes: v128) -> Codes {
+        bytes
+    }
+
+    /// A running sum of codes below 128 times signed bytes.
+    pub(super) type Sum = v128;
+
+    pub(super) const ZERO: Sum = std::arch::wasm32::i32x4(0, 0, 0, 0);
+
+    #[inline]
+    #[target_feature(enable = "relaxed-simd")]
+    pub(super) fn add(sum: Sum, codes: Codes, x: &Row<'_>, b: usize, quad: usize) -> Sum {
+        i32x4_relaxed_dot_i8x16_i7x16_add(splat(&x.bytes[b], quad), codes, sum)
+    }
+
+    #[inline]
+    pub(super) fn total(sum: Sum) -> v128 {
+        sum
+    }
+
+    /// A running sum of signed bytes times activations of fourteen bits: by their upper and by
+    /// their lower seven.
+    pub(super) type SignedSum = [v128; 2];
+
+    pub(super) const SIGNED_ZERO: SignedSum = [ZERO; 2];
+
+    #[inline]
+    #[target_feature(enable = "relaxed-simd")]
+    pub(super) fn add_signed(
+        [high, low]: SignedSum,
+        codes: Codes,
+        x: &Row<'_>,
+        b: usize,
+        quad: usize,
+    ) -> SignedSum {
+        [
+            i32x4_relaxed_dot_i8x16_i7x16_add(codes, splat(&x.bytes[2 * b], quad), high),
+            i32x4_relaxed_dot_i8x16_i7x16_add(codes, splat(&x.bytes[2 * b + 1], quad), low),
+        ]
+    }
+
+    /// The total, with what the shift by 8192 has added taken off.
+    #[inline]
+    pub(super) fn total_signed([high, low]: SignedSum, offset: v128) -> v128 {
+        i32x4_add(i32x4_add(i32x4_shl(high, 7), low), offset)
+    }
+
+    /// Four bytes in each lane.
+    #[inline]
+    fn splat(bytes: &[u8; 32], quad: usize) -> v128 {
+        i32x4_splat(i32::from_le_bytes(bytes.as_chunks::<4>().0[quad]))
+    }
+}
+
+/// The same by `i32x4.dot_i16x8_s`: two lanes a row, which are added at the end.
+#[cfg(not(feature = "relaxed-simd"))]
+mod baseline {
+    use std::arch::wasm32::{
+        i16x8_extend_high_i8x16, i16x8_extend_low_i8x16, i32x4_add, i32x4_dot_i16x8,
+        i32x4_shuffle, i64x2_splat, v128,
+    };
+
+    use super::super::Row;
+
+    /// Codes of the first two rows and of the others, as 16-bit numbers.
+    pub(super) type Codes = [v128; 2];
+
+    #[inline]
+    pub(super) fn codes(bytes: v128) -> Codes {
+        [i16x8_extend_low_i8x16(bytes), i16x8_extend_high_i8x16(bytes)]
+    }
+
+    /// A running sum of the first two rows and of the others.
+    pub(super) type Sum = [v128; 2];
+
+    pub(super) const ZERO: Sum = [std::arch::wasm32::i32x4(0, 0, 0, 0); 2];
+
+    #[inline]
+    pub(super) fn add(sum: Sum, codes: Codes, x: &Row<'_>, b: usize, quad: usize) -> Sum {
+        let x: [u8; 8] = bytemuck::cast(x.wide[b].as_chunks::<4>().0[quad]);
+        let x = i64x2_splat(i64::from_le_bytes(x));
+        [
+            i32x4_add(sum[0], i32x4_dot_i16x8(codes[0], x)),
+            i32x4_add(sum[1], i32x4_dot_i16x8(codes[1], x)),
+        ]
+    }
+
+    #[inline]
+    pub(super) fn total([a, b]: Sum) -> v128 {
+        i32x4_add(
+            i32x4_shuffle::<0, 2, 4, 6>(a, b),
+            i32x4_shuffle::<1, 3, 5, 7>(a, b),
+        )
+    }
+
+    pub(super) type SignedSum = Sum;
+
+    pub(super) const SIGNED_ZERO: SignedSum = ZERO;
+
+    #[inline]
+    pub(super) fn add_signed(
+        sum: SignedSum,
+        codes: Codes,
+        x: &Row<'_>,
+        b: usize,
+        quad: usize,
+    ) -> SignedSum {
+        add(sum, codes, x, b, quad)
+    }
+
+    /// Activations are not shifted here, so that there is nothing to take off.
+    #[inline]
+    pub(super) fn total_signed(sum: SignedSum, _: v128) -> v128 {
+        total(sum)
+    }
+}
+
+#[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
+pub(super) fn run<K: Kernel>(work: &Work<'_>, out: &mut [f32]) {
+    let [groups, tokens] = work.ranges.clone();
+    for group in groups {
+        let weights = work.product.weights.group(group);
+        let mut token = tokens.start;
+        while token + TOKENS <= tokens.end {
+            let sums = tile::<K, TOKENS>(weights, work.tokens(token));
+            for (i, sums) in sums.into_iter().enumerate() {
+                work.store((group, token + i), bytemuck::cast(sums), out);
+            }
+            token += TOKENS;
+        }
+        for token in token..tokens.end {
+            let [sums] = tile::<K, 1>(weights, [work.product.x.row(token)]);
+            work.store((group, token), bytemuck::cast(sums), out);
+        }
+    }
+}
+
+#[inline]
+#[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
+fn tile<K: Kernel, const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [v128; T] {
+    if K::SIGNED {
+        signed_tile(group, x)
+    } else {
+        code_tile::<K, T>(group, x)
+    }
+}
+
+#[inline]
+#[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
+fn signed_tile<const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [v128; T] {
+    let mut sums = [f32x4_splat(0.0); T];
+    let blocks = group.codes.as_chunks::<128>().0.iter();
+    let factors = group.factors.as_chunks::<ROWS>().0.iter();
+    let offsets = group.offsets.as_chunks::<ROWS>().0.iter();
+    for (b, ((block, factors), offsets)) in blocks.zip(factors).zip(offsets).enumerate() {
+        let quads = block.as_chunks::<16>().0;
+        let mut totals = [level::SIGNED_ZERO; T];
+        for (quad, codes) in quads.iter().enumerate() {
+            let codes = level::codes(load(codes));
+            for t in 0..T {
+                totals[t] = level::add_signed(totals[t], codes, &x[t], b, quad);
+            }
+        }
+        let (factors, offsets) = (load_f32(factors), bytemuck::cast(*offsets));
+        for t in 0..T {
+            let total = f32x4_convert_i32x4(level::total_signed(totals[t], offsets));
+            let factor = f32x4_mul(factors, f32x4_splat(x[t].scales[b]));
+            sums[t] = f32x4_add(sums[t], f32x4_mul(total, factor));
+        }
+    }
+    sums
+}
+
+#[inline]
+#[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
+fn code_tile<K: Kernel, const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [v128; T] {
+    let code_bytes = 64 + 16 * K::HIGH;
+    let factors = ROWS * K::HALVES * (1 + usize::from(K::MINS));
+    let mut sums = [f32x4_splat(0.0); T];
+    let blocks = group.codes.chunks_exact(code_bytes);
+    for (b, (block, factors)) in blocks.zip(group.factors.chunks_exact(factors)).enumerate() {
+        let parts = block.as_chunks::<16>().0;
+        let mut halves = [[level::ZERO; T]; 2];
+        for i in 0..4 {
+            let bytes = load(&parts[i]);
+            let low = v128_and(bytes, u8x16_splat(15));
+            let low = level::codes(with_high::<K>(low, parts, i));
+            for t in 0..T {
+                halves[0][t] = level::add(halves[0][t], low, &x[t], b, i);
+            }
+            let high = v128_and(u16x8_shr(bytes, 4), u8x16_splat(15));
+            let high = level::codes(with_high::<K>(high, parts, i + 4));
+            // One row has time for a second chain of sums, four have no registers for it.
+            let half = if T > 1 && K::HALVES == 1 { 0 } else { 1 };
+            for t in 0..T {
+                halves[half][t] = level::add(halves[half][t], high, &x[t], b, i + 4);
+            }
+        }
+        let factors = factors.as_chunks::<ROWS>().0;
+        for t in 0..T {
+            let scale = x[t].scales[b];
+            let totals = halves.map(|half| level::total(half[t]));
+            sums[t] = scaled::<K>(sums[t], totals, (factors, scale), x[t].sums[b]);
+        }
+    }
+    sums
+}
+
+/// Adds the bits beyond four of the codes of a quad.
+#[inline]
+fn with_high<K: Kernel>(codes: v128, parts: &[[u8; 16]], quad: usize) -> v128 {
+    let (plane, bit, mask) = match K::HIGH {
+        0 => return codes,
+        1 => (4, quad, 0x10),
+        _ => (4 + quad / 4, quad % 4 * 2, 0x30),
+    };
+    let plane = load(&parts[plane]);
+    // Bits of the neighbouring byte that the shift brings along are masked off.
+    let bits = if bit <= 4 {
+        u16x8_shl(plane, (4 - bit) as u32)
+    } else {
+        u16x8_shr(plane, (bit - 4) as u32)
+    };
+    v128_or(codes, v128_and(bits, u8x16_splat(mask)))
+}
+
+/// Adds a block's totals times its factors.
+#[inline]
+fn scaled<K: Kernel>(
+    mut sum: v128,
+    totals: [v128; 2],
+    (factors, scale): (&[[f32; ROWS]], f32),
+    x_sums: [i32; 2],
+) -> v128 {
+    let x_sums = if K::HALVES == 1 {
+        [x_sums[0] + x_sums[1], 0]
+    } else {
+        x_sums
+    };
+    let totals = if K::HALVES == 1 {
+        [i32x4_add(totals[0], totals[1]), totals[1]]
+    } else {
+        totals
+    };
+    for half in 0..K::HALVES {
+        let mut total = totals[half];
+        if K::ZERO != 0 {
+            total = i32x4_sub(total, i32x4_splat(K::ZERO * x_sums[half]));
+        }
+        let factor = f32x4_mul(load_f32(&factors[half]), f32x4_splat(scale));
+        sum = f32x4_add(sum, f32x4_mul(f32x4_convert_i32x4(total), factor));
+    }
+    if K::MINS {
+        for half in 0..K::HALVES {
+            let x_sum = f32x4_splat(scale * x_sums[half] as f32);
+            let min = load_f32(&factors[K::HALVES + half]);
+            sum = f32x4_add(sum, f32x4_mul(min, x_sum));
+        }
+    }
+    sum
+}
+
+#[inline]
+fn load(bytes: &[u8; 16]) -> v128 {
+    bytemuck::cast(*bytes)
+}
+
+#[inline]
+fn load_f32(values: &[f32; ROWS]) -> v128 {
+    bytemuck::cast(*values)
+}
