@@ -3,7 +3,7 @@
 // else that is thrown means that the engine is lost.
 
 import type { EngineGenerateOptions } from './protocol.js';
-import type { ChatMessage, EmbedOptions, GpuOptions, KvCacheFormat } from './types.js';
+import type { ChatMessage, EmbedOptions, GpuOptions, GpuReport, KvCacheFormat } from './types.js';
 import type { Memory, ModelInfo } from './types.js';
 import type { ScoreResult, Stats, TemplateOptions, Token } from './types.js';
 
@@ -13,6 +13,10 @@ export interface LoaderOptions {
   backend?: 'auto' | 'cpu' | 'webgpu';
   kvCache?: KvCacheFormat;
   gpu?: GpuOptions;
+  /** Of earlier loads. */
+  gpuReports?: GpuReport[];
+  /** Why `cpu` is asked for, where it was not the caller who did. */
+  backendReason?: string;
   /** One entry per file; `null` where the length is unknown. */
   fileBytes: (number | null)[];
 }
@@ -56,6 +60,11 @@ export class Loader {
   static open(options: LoaderOptions, tokenizer?: Uint8Array): Promise<Loader>;
   push(bytes: Uint8Array): void;
   endFile(): void;
+  /**
+   * Finds the kernels of the model whose header is there, while its bytes go on arriving; there
+   * may be nothing to find. Gives why `auto` has to take the CPU, if it has to.
+   */
+  prepare(onPhase: (phase: 'compile' | 'check') => void): Promise<string | undefined> | undefined;
   finish(): Promise<Engine>;
   free(): void;
   /** Whether the header of the first file is complete and accepted. */

@@ -1,22 +1,31 @@
 // The entry of the package `tokenbrook`. Importing it touches no global of the browser.
 
+export { diagnose } from './diagnose.js';
 export { load } from './load.js';
 export { TokenbrookError } from './errors.js';
 export type { ErrorCode } from './errors.js';
 export type {
+  AdapterDiagnosis,
   Backend,
   ChatMessage,
   Delivery,
   DeliveryVerdict,
   DeliveryWindow,
+  Diagnosis,
   EmbedOptions,
   FinishReason,
   GenerateOptions,
+  GpuOptions,
+  GpuReport,
   JsonSchema,
+  KernelProfile,
+  KernelRole,
+  KvCacheFormat,
   LoadOptions,
   Memory,
   Model,
   ModelInfo,
+  PassProfile,
   Precision,
   Progress,
   ResponseFormat,
@@ -24,6 +33,7 @@ export type {
   Source,
   SourceFile,
   Stats,
+  StorageDiagnosis,
   TemplateOptions,
   Token,
   TokenIterator,

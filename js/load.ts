@@ -1,17 +1,12 @@
 // From a source to a model: checks, starts the worker, and waits for it.
 
 import { TokenbrookError, fromWire } from './errors.js';
+import { hasSimd } from './features.js';
 import { WorkerModel, crashed } from './model.js';
 import { checkLoadOptions, checkSource, checkTokenizer } from './options.js';
 import type { CheckedLoad } from './options.js';
 import type { FromWorker, LoadMessage } from './protocol.js';
 import type { LoadOptions, Model, Source } from './types.js';
-
-/** A module with one `v128` function: valid only where WebAssembly has SIMD. */
-const SIMD_PROBE = [
-  0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15,
-  253, 98, 11,
-];
 
 /**
  * Loads a GGUF model into a worker of its own.
@@ -32,12 +27,23 @@ export async function load(source: Source, options: LoadOptions = {}): Promise<M
     checked.wasmUrl === undefined
       ? new URL('./engine_bg.wasm', import.meta.url)
       : new URL(checked.wasmUrl, base);
+  const relaxedWasmUrl =
+    checked.wasmUrl === undefined
+      ? new URL('./engine-relaxed_bg.wasm', import.meta.url)
+      : // A file of another name stands for itself.
+        wasmUrl.pathname.endsWith('/engine_bg.wasm')
+        ? new URL('engine-relaxed_bg.wasm', wasmUrl)
+        : undefined;
   const compatWasmUrl =
     // Nothing lies beside a `data:` or `blob:` address.
     checked.wasmUrl !== undefined && wasmUrl.protocol.startsWith('http')
       ? new URL('compat_bg.wasm', wasmUrl)
       : new URL('./compat_bg.wasm', import.meta.url);
-  const wasm = { wasmUrl: wasmUrl.href, compatWasmUrl: compatWasmUrl.href };
+  const wasm = {
+    wasmUrl: wasmUrl.href,
+    relaxedWasmUrl: relaxedWasmUrl?.href,
+    compatWasmUrl: compatWasmUrl.href,
+  };
   return whenLoaded(startWorker(checked.workerUrl), checked, { files, tokenizer, ...wasm });
 }
 
@@ -47,7 +53,7 @@ function checkEnvironment(): void {
       ? 'workers'
       : typeof WebAssembly === 'undefined'
         ? 'WebAssembly'
-        : WebAssembly.validate(Uint8Array.from(SIMD_PROBE))
+        : hasSimd()
           ? undefined
           : 'WebAssembly SIMD';
   if (missing === undefined) return;
@@ -74,7 +80,7 @@ function startWorker(url: string | URL | undefined): Worker {
 function whenLoaded(
   worker: Worker,
   checked: CheckedLoad,
-  what: Pick<LoadMessage, 'files' | 'tokenizer' | 'wasmUrl' | 'compatWasmUrl'>,
+  what: Pick<LoadMessage, 'files' | 'tokenizer' | 'wasmUrl' | 'relaxedWasmUrl' | 'compatWasmUrl'>,
 ): Promise<Model> {
   const { settings, headers, signal, onProgress } = checked;
   return new Promise<Model>((resolve, reject) => {

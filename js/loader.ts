@@ -3,6 +3,7 @@
 
 import type { Engine, Loader, LoaderOptions } from './engine.js';
 import { TokenbrookError, describe, invalidOption } from './errors.js';
+import { keepReport, readReports } from './gpu-reports.js';
 import type { EngineSettings, WireFile } from './protocol.js';
 import type { Progress } from './types.js';
 
@@ -58,9 +59,17 @@ export async function loadModel(request: LoadRequest): Promise<Engine> {
   ]);
   const fileBytes = [opened.bytes, ...restBytes];
   const options = loaderOptions(settings, fileBytes);
-  const open = (loader: LoaderClass): Promise<Loader> => loader.open(options, tokenizer);
-  const feed = new Feed(await open(loaderClass), async () => open(await request.compat()));
+  const reports = settings.backend === 'cpu' ? [] : await readReports();
+  if (reports.length > 0) options.gpuReports = reports;
   const meter = new Meter(total(fileBytes), request.report);
+  const feed = new Feed({
+    loader: await loaderClass.open(options, tokenizer),
+    onCpu: (backendReason) =>
+      loaderClass.open({ ...options, backend: 'cpu', backendReason }, tokenizer),
+    compat: async () => (await request.compat()).open(options, tokenizer),
+    isAuto: (settings.backend ?? 'auto') === 'auto',
+    onPhase: (phase) => meter.phase(phase),
+  });
   for (const [index, file] of files.entries()) {
     const current = index === 0 ? opened : await openFile(file, headers);
     await readAll(current, async (piece) => {
@@ -70,50 +79,84 @@ export async function loadModel(request: LoadRequest): Promise<Engine> {
     await feed.endFile();
   }
   meter.upload();
-  return feed.finish();
+  const engine = await feed.finish();
+  const { gpu } = engine.info();
+  if (gpu !== null && !gpu.isKnown) await keepReport(gpu);
+  return engine;
+}
+
+interface FeedOptions {
+  loader: Loader;
+  /** A loader for the CPU, and why. */
+  onCpu: (reason: string) => Promise<Loader>;
+  /** A loader of the other engine. */
+  compat: () => Promise<Loader>;
+  /** The backend is chosen when there is a header. */
+  isAuto: boolean;
+  onPhase: (phase: 'compile' | 'check') => void;
 }
 
 /**
- * Bytes to a loader, or, where it says that another engine has to run this model, to that one's,
- * from the first byte on: until the header is accepted, what was pushed is kept.
+ * Bytes to a loader, or, where it is found that another has to take this model, to that one, from
+ * the first byte on: until that is known, what was pushed is kept. It is known with the header.
  */
 class Feed {
   #loader: Loader;
-  readonly #other: () => Promise<Loader>;
+  readonly #options: FeedOptions;
   #kept: Uint8Array[] | undefined = [];
+  /** Kernels being found while bytes arrive. */
+  #finding: Promise<string | undefined> | undefined;
 
-  constructor(loader: Loader, other: () => Promise<Loader>) {
-    this.#loader = loader;
-    this.#other = other;
+  constructor(options: FeedOptions) {
+    this.#loader = options.loader;
+    this.#options = options;
   }
 
   async push(piece: Uint8Array): Promise<void> {
     // The piece's buffer is used again.
     this.#kept?.push(piece.slice());
     await this.#attempt(() => this.#loader.push(piece));
-    if (this.#loader.hasHeader) this.#kept = undefined;
+    if (this.#kept !== undefined && this.#loader.hasHeader) await this.#prepare();
   }
 
   async endFile(): Promise<void> {
     await this.#attempt(() => this.#loader.endFile(), () => this.#loader.endFile());
   }
 
-  finish(): Promise<Engine> {
+  async finish(): Promise<Engine> {
+    await this.#finding;
     return this.#loader.finish();
+  }
+
+  async #prepare(): Promise<void> {
+    const finding = this.#loader.prepare(this.#options.onPhase);
+    if (this.#options.isAuto) {
+      const refusal = await finding;
+      if (refusal !== undefined) await this.#switch(await this.#options.onCpu(refusal));
+    } else {
+      // `finish` hears of a failure; until then nobody waits.
+      finding?.catch(() => undefined);
+      this.#finding = finding;
+    }
+    this.#kept = undefined;
   }
 
   async #attempt(work: () => void, again: () => void = () => undefined): Promise<void> {
     try {
       work();
     } catch (error) {
-      const pieces = this.#kept;
-      if (pieces === undefined || !wantsOther(error)) throw error;
-      this.#kept = undefined;
-      this.#loader.free();
-      this.#loader = await this.#other();
-      for (const piece of pieces) this.#loader.push(piece);
+      if (this.#kept === undefined || !wantsOther(error)) throw error;
+      await this.#switch(await this.#options.compat());
       again();
     }
+  }
+
+  async #switch(loader: Loader): Promise<void> {
+    const pieces = this.#kept ?? [];
+    this.#kept = undefined;
+    this.#loader.free();
+    this.#loader = loader;
+    for (const piece of pieces) loader.push(piece);
   }
 }
 
@@ -156,6 +199,10 @@ class Meter {
     if (now - this.#reportedAtMs < REPORT_EVERY_MS) return;
     this.#reportedAtMs = now;
     this.#send('download');
+  }
+
+  phase(phase: 'compile' | 'check'): void {
+    this.#send(phase);
   }
 
   upload(): void {

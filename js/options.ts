@@ -94,7 +94,7 @@ export function checkLoadOptions(options: LoadOptions): CheckedLoad {
   checkOneOf('precision', precision, ['auto', 'exact', 'fast']);
   checkOneOf('kvCache', kvCache, ['auto', 'f32', 'f16', 'q8_0']);
   if (gpu !== undefined && !isObject(gpu)) {
-    throw invalidOption('gpu', '{ defaultLimits?, subgroups?, f16? } of booleans');
+    throw invalidOption('gpu', 'an object, { defaultLimits?, subgroups?, f16?, profile?, plan?, variants? }');
   }
   if (contextLength !== undefined && !isPositiveInteger(contextLength)) {
     throw invalidOption('contextLength', 'a whole number of tokens above 0');

@@ -46,6 +46,8 @@ export interface LoadMessage {
   /** Never logged, never part of an error. */
   headers: [string, string][];
   wasmUrl: string;
+  /** Fetched in place of `wasmUrl` where the browser has relaxed SIMD. */
+  relaxedWasmUrl: string | undefined;
   /** Fetched only for a model that needs it. */
   compatWasmUrl: string;
   /** `performance.timeOrigin` of the page, to give times on its timeline. */

@@ -19,22 +19,26 @@ export interface Port {
   addEventListener(type: 'message', listener: (event: { data: ToWorker }) => void): void;
 }
 
-/** Serves one model to `port`; `compatModule` is asked for when a model needs it. */
-export function serve(
-  port: Port,
-  engineModule: EngineModule,
-  compatModule: () => Promise<EngineModule>,
-): void {
+/** The engines of the package; each is asked for when it is needed. */
+export interface EngineModules {
+  engine: () => Promise<EngineModule>;
+  /** The same engine for this browser's better instructions; `undefined` where it has none. */
+  relaxed?: (() => Promise<EngineModule>) | undefined;
+  compat: () => Promise<EngineModule>;
+}
+
+/** Serves one model to `port`. */
+export function serve(port: Port, modules: EngineModules): void {
   const post = (message: FromWorker): void => port.postMessage(message);
   let scheduler: Scheduler | undefined;
   port.addEventListener('message', ({ data }) => {
     if (data.type === 'load') {
-      const ready = instantiate(data.wasmUrl, engineModule);
+      const ready = start(data, modules);
       let other: Promise<EngineModule['Loader']> | undefined;
       const engines = {
         engine: ready,
         compat: () =>
-          (other ??= compatModule().then((module) => instantiate(data.compatWasmUrl, module))),
+          (other ??= instantiate(data.compatWasmUrl, modules.compat)),
       };
       load(data, engines, post).then(
         (engine) => {
@@ -89,10 +93,26 @@ async function load(
   });
 }
 
+/** The better engine where there is one; a site may have left it out. */
+async function start(data: LoadMessage, modules: EngineModules): Promise<LoaderClass> {
+  const { relaxed } = modules;
+  if (relaxed !== undefined && data.relaxedWasmUrl !== undefined) {
+    try {
+      return await instantiate(data.relaxedWasmUrl, relaxed);
+    } catch {
+      // The one that runs everywhere tells what is wrong, if that is not here either.
+    }
+  }
+  return instantiate(data.wasmUrl, modules.engine);
+}
+
 async function instantiate(
   wasmUrl: string,
-  engineModule: EngineModule,
-): Promise<EngineModule['Loader']> {
+  module: () => Promise<EngineModule>,
+): Promise<LoaderClass> {
+  // Both are on their way at once.
+  const script = module();
+  script.catch(() => undefined);
   const url = publicUrl(wasmUrl);
   let response: Response;
   try {
@@ -108,7 +128,9 @@ async function instantiate(
     const message = `The engine ${url} answered HTTP ${status}: set \`wasmUrl\` to where it is.`;
     throw new TokenbrookError('download-failed', message, { url, status });
   }
+  let engineModule: EngineModule;
   try {
+    engineModule = await script;
     await engineModule.default({ module_or_path: response });
   } catch (cause) {
     // Often a page that a server gives for unknown addresses.

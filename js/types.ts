@@ -10,8 +10,12 @@ export type Backend = 'auto' | 'cpu' | 'webgpu';
 export type Precision = 'auto' | 'exact' | 'fast';
 
 export interface Progress {
-  /** `download`: bytes arrive and go to the engine; `upload`: the backend takes what is left. */
-  phase: 'download' | 'upload';
+  /**
+   * `download`: bytes arrive and go to the engine; `upload`: the backend takes what is left. On a
+   * GPU, while bytes arrive, `compile`: kernels are made and measured; `check`: they are compared
+   * with what has to come out.
+   */
+  phase: 'download' | 'compile' | 'check' | 'upload';
   receivedBytes: number;
   /** `null` while a server has not told the length of a file. */
   totalBytes: number | null;
@@ -20,7 +24,14 @@ export interface Progress {
 /** How keys and values of the context are kept. */
 export type KvCacheFormat = 'auto' | 'f32' | 'f16' | 'q8_0';
 
-/** What to leave unused of a GPU, to run as on a lesser one. */
+/** What a kernel is for: `One` row, a `Few` rows (2 to 8) or `Many` in a pass. */
+export type KernelRole =
+  | 'norm'
+  | 'rope'
+  | 'sample'
+  | `${'linear' | 'attention'}${'One' | 'Few' | 'Many'}`;
+
+/** What to leave unused of a GPU, to run as on a lesser one, and which kernels to use. */
 export interface GpuOptions {
   /** WebGPU's default limits and no features. */
   defaultLimits?: boolean;
@@ -28,6 +39,32 @@ export interface GpuOptions {
   subgroups?: boolean;
   /** Default true: 16-bit floats are used where the GPU has them. */
   f16?: boolean;
+  /**
+   * Kernels for processors that play a GPU, or for GPUs, without measuring. Default: those for the
+   * kind of adapter, changed to what is measured to be faster.
+   */
+  plan?: 'software' | 'hardware';
+  /** Profile the model when it is loaded: `model.info.gpu.profile`. Takes a moment. */
+  profile?: boolean;
+  /** Variants to use, by role; `model.info.gpu.timings` names those that there are. */
+  variants?: Partial<Record<KernelRole, string>>;
+}
+
+/** What a load found out about a GPU. Kept for later loads with the same `key`. */
+export interface GpuReport {
+  /** Version, browser, adapter, limits, features, and what the model asks for. */
+  key: string;
+  adapter: string;
+  /** The variant in use of each kernel. */
+  variants: { role: string; variant: string }[];
+  /** Checks against what has to come out; variants with a fault are not used. */
+  checks: { role: string; variant: string; fault: string | null }[];
+  /** Of one run; `format`: the quantization of the weights. */
+  timings: { role: string; variant: string; format: string | null; micros: number }[];
+  /** What that predicts for a token of the answer and of the prompt. */
+  pace: { decodeMs: number; prefillMs: number } | null;
+  checkMs: number;
+  tuneMs: number;
 }
 
 export interface LoadOptions {
@@ -57,8 +94,9 @@ export interface LoadOptions {
   /** Where `worker.js` is served, for bundlers that lose it. */
   workerUrl?: string | URL | undefined;
   /**
-   * Where `engine_bg.wasm` is served, for bundlers that lose it. `compat_bg.wasm`, for the
-   * architectures that need it, is looked for beside it.
+   * Where `engine_bg.wasm` is served, for bundlers that lose it. `engine-relaxed_bg.wasm`, for
+   * browsers with relaxed SIMD, and `compat_bg.wasm`, for the architectures that need it, are
+   * looked for beside it.
    */
   wasmUrl?: string | URL | undefined;
 }
@@ -74,8 +112,95 @@ export interface ModelInfo {
   precision: string;
   threads: number;
   adapter: string | null;
-  /** `compat`: candle-transformers runs the model, on the CPU. */
+  /** `isKnown`: an earlier load found it. `null` on the CPU. */
+  gpu: (GpuReport & { isKnown: boolean; profile?: PassProfile[] }) | null;
+  /**
+   * `simd128`, or `relaxed-simd` where the browser has it. `compat`: candle-transformers runs the
+   * model, on the CPU.
+   */
   wasmVariant: string;
+}
+
+/** Where a pass's time goes on the GPU: a step of decode, or a chunk of a prompt. */
+export interface PassProfile {
+  rows: number;
+  /** Positions that the last row sees. */
+  positions: number;
+  /** The costliest first. */
+  kernels: KernelProfile[];
+  dispatches: number;
+  /** The whole pass on the device, without sampling. */
+  micros: number;
+  /** Weights and cache that it reads. */
+  bytes: number;
+  flops: number;
+  /** Writing the pass into a command buffer. */
+  encodeMs: number;
+  /** A read where there is no work to wait for. */
+  readMs: number;
+  /** Of a copy, read and written bytes together: the measure of all others. */
+  copyBytesPerSecond: number;
+  /** Of nothing but multiplications with additions. */
+  flopsPerSecond: number;
+}
+
+export interface KernelProfile {
+  kernel: string;
+  /** Of one pass. */
+  dispatches: number;
+  /** Of all of them, once. */
+  micros: number;
+  /** Of the sum of all kernels, 0 to 1. */
+  share: number;
+  bytes: number;
+  flops: number;
+  /** Shares of what the device can do, 0 to 1; caches may take the first beyond 1. */
+  ofCopy: number;
+  ofPeak: number;
+}
+
+/** What `diagnose()` tells; `null` for what cannot be told. */
+export interface Diagnosis {
+  userAgent: string | null;
+  /** WebGPU is for secure contexts only. */
+  secureContext: boolean | null;
+  crossOriginIsolated: boolean;
+  hardwareConcurrency: number | null;
+  deviceMemoryGiB: number | null;
+  /** `null` without WebGPU, or without an adapter. */
+  webgpu: AdapterDiagnosis | null;
+  wasm: {
+    simd: boolean;
+    relaxedSimd: boolean;
+    threads: boolean;
+    memory64: boolean;
+    /** Promises inside WebAssembly. */
+    jspi: boolean;
+  };
+  storage: StorageDiagnosis | null;
+  /** What loads in this origin found out about GPUs, the newest first. */
+  gpuReports: GpuReport[];
+}
+
+export interface AdapterDiagnosis {
+  vendor: string;
+  architecture: string;
+  device: string;
+  description: string;
+  isFallbackAdapter: boolean;
+  features: string[];
+  wgslLanguageFeatures: string[];
+  /** By their WebGPU names. */
+  limits: Record<string, number>;
+}
+
+export interface StorageDiagnosis {
+  usageBytes: number | null;
+  quotaBytes: number | null;
+  /** The browser does not clear it by itself. */
+  persisted: boolean;
+  /** There is a private file system. */
+  opfs: boolean;
 }
 
 export interface Memory {

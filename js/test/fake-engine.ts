@@ -35,6 +35,7 @@ export class FakeEngine {
       precision: 'exact',
       threads: 1,
       adapter: null,
+      gpu: null,
       wasmVariant: 'fake',
     };
   }
@@ -245,6 +246,8 @@ export class FakeModule {
   failPush: Error | undefined;
   /** Bytes from which on the header is complete. */
   headerBytes = 1;
+  /** What a loader of the GPU finds; the CPU's has nothing to find. */
+  found: (() => Promise<string | undefined>) | undefined;
 
   readonly exports = {
     default: async (): Promise<unknown> => undefined,
@@ -257,6 +260,7 @@ export class FakeModule {
       static async open(options: LoaderOptions, tokenizer?: Uint8Array) {
         module.options = options;
         module.tokenizer = tokenizer;
+        module.received.length = 0;
         return new this();
       }
       get receivedBytes(): number {
@@ -268,6 +272,11 @@ export class FakeModule {
       push(bytes: Uint8Array): void {
         if (module.failPush !== undefined) throw module.failPush;
         for (const byte of bytes) module.received.push(byte);
+      }
+      prepare(onPhase: (phase: 'compile' | 'check') => void): Promise<string | undefined> | undefined {
+        if (module.options?.backend === 'cpu' || module.found === undefined) return undefined;
+        onPhase('compile');
+        return module.found();
       }
       endFile(): void {
         module.filesEnded += 1;

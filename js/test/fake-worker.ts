@@ -7,6 +7,8 @@ import type { FromWorker, ToWorker } from '../protocol.js';
 
 export class FakeWorker {
   static module: EngineModule | undefined;
+  /** What `engine-relaxed.js` exports, where the browser can run it. */
+  static relaxed: EngineModule | undefined;
   /** What `compat.js` exports. */
   static compat: EngineModule | undefined;
   static started: FakeWorker[] = [];
@@ -39,8 +41,11 @@ export class FakeWorker {
           };
         },
       },
-      module,
-      async () => FakeWorker.compat ?? module,
+      {
+        engine: async () => module,
+        relaxed: FakeWorker.relaxed && (async () => FakeWorker.relaxed ?? module),
+        compat: async () => FakeWorker.compat ?? module,
+      },
     );
     FakeWorker.started.push(this);
   }
@@ -73,5 +78,6 @@ export function installWorker(module: EngineModule): () => void {
     for (const worker of FakeWorker.started) worker.terminate();
     scope.Worker = before;
     FakeWorker.compat = undefined;
+    FakeWorker.relaxed = undefined;
   };
 }

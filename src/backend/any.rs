@@ -5,7 +5,7 @@ use super::ops::{
     Attention, Cache, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, OutResidual,
     QkRopeAppend,
 };
-use super::webgpu::WebGpuBackend;
+use super::webgpu::{Profile, WebGpuBackend};
 use super::{
     Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Recording,
     RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, VectorId,
@@ -61,6 +61,14 @@ impl Backend for AnyBackend {
 
     async fn ready(&mut self) -> Result<(), BackendError> {
         each!(self, backend => backend.ready().await)
+    }
+
+    async fn profile(&self) -> Result<Option<Profile>, BackendError> {
+        each!(self, backend => backend.profile().await)
+    }
+
+    fn keep_recording(&mut self) -> bool {
+        each!(self, backend => backend.keep_recording())
     }
 
     fn allocate_block(&mut self, cache: Cache) -> Result<BlockId, BackendError> {

@@ -22,6 +22,7 @@ mod error;
 mod ledger;
 mod memory;
 pub mod ops;
+mod pace;
 mod parts;
 pub mod reference;
 mod sampling;
@@ -32,6 +33,7 @@ pub mod webgpu;
 
 pub use any::AnyBackend;
 pub use error::BackendError;
+pub use pace::{Pace, measure};
 pub use sampling::{
     Adjustments, Logprobs, SampleParams, Sampled, TokenBias, TokenLogprob, TokenUse, arg_max,
     log_sum_exp, sample,
@@ -98,6 +100,26 @@ pub struct ModelShape {
     pub max_rows: usize,
     /// Positions of one KV block.
     pub block_tokens: usize,
+}
+
+/// What a model's header says of the work to come.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outline {
+    /// Its sizes.
+    pub shape: ModelShape,
+    /// Types of its matrices, each once, with their bytes in the file.
+    pub types: Vec<(GgmlType, u64)>,
+}
+
+impl Outline {
+    /// Weights in all, as the bytes and types tell.
+    #[must_use]
+    pub fn weights(&self) -> f64 {
+        let of = |&(ty, bytes): &(GgmlType, u64)| {
+            bytes as f64 * ty.block_elements() as f64 / ty.block_bytes() as f64
+        };
+        self.types.iter().map(of).sum()
+    }
 }
 
 /// One tensor's rows inside a matrix.
@@ -246,6 +268,18 @@ pub trait Backend {
     /// Waits until what loading has begun is done, and reports what failed meanwhile.
     async fn ready(&mut self) -> Result<(), BackendError> {
         Ok(())
+    }
+
+    /// Where the time of the pass submitted last goes, for a backend that can tell. It is run many
+    /// times over: what it wrote to the cache has to be dropped.
+    async fn profile(&self) -> Result<Option<webgpu::Profile>, BackendError> {
+        Ok(None)
+    }
+
+    /// Keeps what was recorded since [`begin`](Self::begin) for later passes of the shape, without
+    /// running it; false for a backend that records nothing.
+    fn keep_recording(&mut self) -> bool {
+        false
     }
 
     /// Takes a KV block of a cache; its contents are undefined.

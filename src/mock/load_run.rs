@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::admission::{Admission, Ask, Verdict};
 use super::error::MockError;
 use super::random::{Lane, Purpose};
+use super::read_json::read_json;
 use super::scenario::{Count, Ms, Overload, Rate, Scenario, Share, Tier};
 
 /// Requests that come without memory, each taking a seat for an exponential time.
@@ -87,12 +88,7 @@ impl LoadRun {
     /// # Errors
     /// [`MockError::Scenario`] with the place of what is refused.
     pub fn from_json(json: &str) -> Result<Self, MockError> {
-        let mut reader = serde_json::Deserializer::from_str(json);
-        let run: Self =
-            serde_path_to_error::deserialize(&mut reader).map_err(|error| MockError::Scenario {
-                place: error.path().to_string(),
-                why: error.inner().to_string(),
-            })?;
+        let run: Self = read_json(json)?;
         if run.requests.get() > MAX_REQUESTS {
             return Err(MockError::Scenario {
                 place: "requests".to_owned(),

@@ -20,6 +20,7 @@ pub mod formulas;
 mod hop;
 mod load_run;
 mod random;
+mod read_json;
 pub mod scenario;
 mod server;
 mod source;

@@ -4,7 +4,7 @@ use super::config::{Config, Pooling};
 use super::error::ModelError;
 use super::forward::forward;
 use super::weights::{WeightLoader, Weights};
-use crate::backend::{Backend, BackendError, Outputs};
+use crate::backend::{Backend, BackendError, ModelShape, Outputs};
 use crate::gguf::{Header, TensorInfo};
 
 /// What a session has to know of a model.
@@ -68,6 +68,12 @@ pub trait Assembly<B: Backend>: Sized {
         blocks: &[u8],
         backend: &mut B,
     ) -> Result<(), ModelError>;
+
+    /// Sizes of the passes to come, where they are those of a forward pass.
+    fn shape(&self, limits: &Limits) -> Option<ModelShape> {
+        let _ = limits;
+        None
+    }
 
     /// Elements of all tensors seen.
     fn parameters(&self) -> u64;
@@ -144,6 +150,10 @@ impl<B: Backend> Assembly<B> for WeightLoader {
         backend: &mut B,
     ) -> Result<(), ModelError> {
         self.rows(tensor, first_row, blocks, backend)
+    }
+
+    fn shape(&self, limits: &Limits) -> Option<ModelShape> {
+        Some(self.config().shape(limits.max_rows, limits.block_tokens))
     }
 
     fn parameters(&self) -> u64 {

@@ -27,6 +27,7 @@ use super::architecture::{Architecture, WindowRope};
 use super::error::ModelError;
 use super::keys::{Keys, missing};
 use super::rope::{RopeConfig, RopeScaling};
+use crate::backend::ModelShape;
 use crate::backend::ops::{Cache, HeadShape};
 use crate::gguf::{Header, Metadata, TensorInfo, Value};
 
@@ -209,6 +210,21 @@ impl Config {
     pub fn layers_of(&self, cache: Cache) -> usize {
         let layers = self.layers.iter();
         layers.filter(|layer| layer.cache == cache).count()
+    }
+
+    /// Sizes of passes of up to `max_rows` rows.
+    #[must_use]
+    pub fn shape(&self, max_rows: usize, block_tokens: usize) -> ModelShape {
+        ModelShape {
+            num_layers: self.layers_of(Cache::Full),
+            window_layers: self.layers_of(Cache::Window),
+            hidden_size: self.hidden_size,
+            intermediate_size: self.intermediate_size,
+            vocab_size: self.vocab_size,
+            heads: self.heads,
+            max_rows,
+            block_tokens,
+        }
     }
 }
 

@@ -11,8 +11,8 @@ use super::architecture::Bias;
 use super::config::Config;
 use super::error::ModelError;
 use super::rope::{self, rope_spec};
-use crate::backend::ops::{Cache, NormSpan};
-use crate::backend::{Backend, MatrixId, MatrixSpec, ModelShape, PartSpec, RopeId, VectorId};
+use crate::backend::ops::NormSpan;
+use crate::backend::{Backend, MatrixId, MatrixSpec, PartSpec, RopeId, VectorId};
 use crate::gguf::{Header, TensorInfo};
 use crate::quant::dequantize;
 
@@ -247,17 +247,7 @@ impl WeightLoader {
         for (index, matrices) in std::mem::take(&mut self.layers).into_iter().enumerate() {
             layers.push(self.layer(index, &matrices, ropes, backend)?);
         }
-        let config = &self.config;
-        backend.prepare(&ModelShape {
-            num_layers: config.layers_of(Cache::Full),
-            window_layers: config.layers_of(Cache::Window),
-            hidden_size: config.hidden_size,
-            intermediate_size: config.intermediate_size,
-            vocab_size: config.vocab_size,
-            heads: config.heads,
-            max_rows,
-            block_tokens,
-        })?;
+        backend.prepare(&self.config.shape(max_rows, block_tokens))?;
         Ok(Weights {
             embedding: self.embedding,
             layers,

@@ -117,6 +117,25 @@ impl<B: Backend> Session<B> {
         outputs: Outputs,
         sample: Option<&SampleParams<'_>>,
     ) -> Result<Option<TokenSlot>, SessionError> {
+        self.begin(tokens, outputs)?;
+        let slot = match sample {
+            Some(params) => Some(self.backend.sample(Slot::Logits, params)?),
+            None => None,
+        };
+        self.backend.submit().await?;
+        match tokens {
+            TokenSource::Ids(ids) => self.kv.append(ids),
+            TokenSource::Sampled(_) => self.kv.append_unread(),
+        }
+        Ok(slot)
+    }
+
+    /// Begins a pass at the cache's end, and records it where that is asked for.
+    pub(super) fn begin(
+        &mut self,
+        tokens: TokenSource<'_>,
+        outputs: Outputs,
+    ) -> Result<(), SessionError> {
         let rows = match tokens {
             TokenSource::Ids(ids) => ids.len(),
             TokenSource::Sampled(_) => 1,
@@ -136,16 +155,7 @@ impl<B: Backend> Session<B> {
         if self.backend.begin(&step)? == Recording::Needed {
             self.plan.record(&mut self.backend, outputs)?;
         }
-        let slot = match sample {
-            Some(params) => Some(self.backend.sample(Slot::Logits, params)?),
-            None => None,
-        };
-        self.backend.submit().await?;
-        match tokens {
-            TokenSource::Ids(ids) => self.kv.append(ids),
-            TokenSource::Sampled(_) => self.kv.append_unread(),
-        }
-        Ok(slot)
+        Ok(())
     }
 }
 

@@ -10,8 +10,8 @@ use super::options::invalid;
 use super::pacer::Pacer;
 use super::run_ahead::RunAhead;
 use super::{BLOCK_TOKENS, MAX_ROWS, ModelDescription, Session};
-use crate::backend::Backend;
-use crate::gguf::{Header, Metadata, Reader, Sink, StringArray, TensorInfo};
+use crate::backend::{Backend, Outline};
+use crate::gguf::{GgmlType, Header, Metadata, Reader, Sink, StringArray, TensorInfo};
 use crate::measure::Clock;
 use crate::model::{Assembly, Limits, ModelError, ModelFacts, WeightLoader};
 use crate::tokenizer::{
@@ -62,6 +62,7 @@ impl<B: Backend, M: Assembly<B>> Loader<B, M> {
                 tokenizer_json: None,
                 parts: None,
                 bytes_by_type: BTreeMap::new(),
+                matrix_types: Vec::new(),
             },
             clock,
         }
@@ -95,6 +96,21 @@ impl<B: Backend, M: Assembly<B>> Loader<B, M> {
     #[must_use]
     pub fn has_header(&self) -> bool {
         self.sink.parts.is_some()
+    }
+
+    /// What the headers so far say of the work to come; `None` before the first, and for models
+    /// that no forward pass of ours runs.
+    #[must_use]
+    pub fn outline(&self) -> Option<Outline> {
+        let parts = self.sink.parts.as_ref()?;
+        let shape = parts.assembly.shape(&limits(parts.context_length))?;
+        let types = self.sink.matrix_types.clone();
+        Some(Outline { shape, types })
+    }
+
+    /// The backend.
+    pub fn backend_mut(&mut self) -> &mut B {
+        &mut self.sink.backend
     }
 
     /// Bytes taken so far.
@@ -135,12 +151,7 @@ impl<B: Backend, M: Assembly<B>> Loader<B, M> {
             window,
             max_rows: MAX_ROWS,
         });
-        let limits = Limits {
-            context_length,
-            max_rows: MAX_ROWS,
-            block_tokens: BLOCK_TOKENS,
-        };
-        let plan = assembly.finish(&limits, &mut backend)?;
+        let plan = assembly.finish(&limits(context_length), &mut backend)?;
         let kv = KvCache::new(context_length, BLOCK_TOKENS, ring, facts.rewinds);
         Ok(Session {
             backend,
@@ -156,6 +167,14 @@ impl<B: Backend, M: Assembly<B>> Loader<B, M> {
             next_generation: std::cell::Cell::new(0),
             clock: self.clock,
         })
+    }
+}
+
+fn limits(context_length: usize) -> Limits {
+    Limits {
+        context_length,
+        max_rows: MAX_ROWS,
+        block_tokens: BLOCK_TOKENS,
     }
 }
 
@@ -176,6 +195,8 @@ struct ModelSink<B: Backend, M: Assembly<B>> {
     tokenizer_json: Option<Vec<u8>>,
     parts: Option<Parts<M>>,
     bytes_by_type: BTreeMap<&'static str, u64>,
+    /// Types of the matrices, each once, with their bytes.
+    matrix_types: Vec<(GgmlType, u64)>,
 }
 
 impl<B: Backend, M: Assembly<B>> Sink for ModelSink<B, M> {
@@ -195,6 +216,14 @@ impl<B: Backend, M: Assembly<B>> Sink for ModelSink<B, M> {
                 .entry(tensor.ggml_type.name())
                 .or_default();
             *bytes = bytes.saturating_add(tensor.byte_len);
+            if tensor.shape.len() < 2 {
+                continue;
+            }
+            let ty = tensor.ggml_type;
+            match self.matrix_types.iter_mut().find(|(it, _)| *it == ty) {
+                Some((_, bytes)) => *bytes = bytes.saturating_add(tensor.byte_len),
+                None => self.matrix_types.push((ty, tensor.byte_len)),
+            }
         }
         Ok(())
     }

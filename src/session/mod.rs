@@ -39,7 +39,8 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
-use crate::backend::{Backend, BackendMemory};
+use crate::backend::webgpu::Profile;
+use crate::backend::{Backend, BackendMemory, Outputs, SampleParams, Slot, TokenSource};
 use crate::measure::Clock;
 use crate::model::{ModelFacts, Plan};
 use crate::tokenizer::{
@@ -115,6 +116,68 @@ impl<B: Backend> Session<B> {
         self.backend.ready().await?;
         self.pacer = Pacer::new(self.backend.least_rows(), MAX_ROWS);
         Ok(())
+    }
+
+    /// Records the passes of a generation, and runs one, so that the first token waits for
+    /// nothing that could have been made before. A backend that records nothing gains nothing.
+    ///
+    /// # Errors
+    /// The backend's.
+    pub async fn warm(&mut self) -> Result<(), SessionError> {
+        const FEW_ROWS: usize = 2;
+        if !self.backend.keep_recording() {
+            return Ok(());
+        }
+        // Chunks of a prompt and its last one, which samples, of many tokens and of a few.
+        let prompt = vec![0; MAX_ROWS.min(self.kv.capacity())];
+        for (rows, outputs) in [
+            (MAX_ROWS, Outputs::Nothing),
+            (MAX_ROWS, Outputs::LastRow),
+            (FEW_ROWS, Outputs::Nothing),
+            (FEW_ROWS, Outputs::LastRow),
+        ] {
+            let ids = &prompt[..rows.min(prompt.len())];
+            self.begin(TokenSource::Ids(ids), outputs)?;
+            self.backend.keep_recording();
+        }
+        self.begin(TokenSource::Ids(&[0]), Outputs::LastRow)?;
+        self.backend.sample(Slot::Logits, &SampleParams::GREEDY)?;
+        self.backend.keep_recording();
+        let drawn = SampleParams {
+            temperature: 0.8,
+            top_k: 40,
+            top_p: 0.95,
+            ..SampleParams::GREEDY
+        };
+        let slot = self
+            .pass(TokenSource::Ids(&[0]), Outputs::LastRow, Some(&drawn))
+            .await?;
+        if let Some(slot) = slot {
+            self.backend.read_token(slot).await?;
+        }
+        self.kv.truncate(0, &mut self.backend);
+        Ok(())
+    }
+
+    /// Where the time of a step of decode goes, and of a chunk of a prompt, in an empty cache with
+    /// that many positions before; nothing where the backend cannot tell.
+    ///
+    /// # Errors
+    /// The backend's, and [`SessionError::ContextFull`] for a context that is too short.
+    pub async fn profile(&mut self) -> Result<Vec<Profile>, SessionError> {
+        const ROWS: usize = 64;
+        let ids = vec![0; ROWS];
+        self.kv.truncate(0, &mut self.backend);
+        let mut profiles = Vec::new();
+        let passes = [(&ids[..1], Outputs::LastRow), (&ids[..], Outputs::Nothing)];
+        for (rows, outputs) in passes {
+            self.pass(TokenSource::Ids(&ids), Outputs::Nothing, None)
+                .await?;
+            self.pass(TokenSource::Ids(rows), outputs, None).await?;
+            profiles.extend(self.backend.profile().await?);
+            self.kv.truncate(0, &mut self.backend);
+        }
+        Ok(profiles)
     }
 
     /// The backend.

@@ -9,6 +9,7 @@ use wasm_bindgen::{JsCast, JsValue};
 use super::convert::{now, throw, throw_session, to_js, to_json, to_options};
 use super::hardware::{self, Choices, Hardware, VARIANT};
 use crate::Error;
+use crate::backend::webgpu::Profile;
 use crate::measure::FinishReason;
 use crate::session::{
     EmbedJob, EmbedOptions, EmbedProgress, Embeddings, GenerateOptions, Generation, Input,
@@ -39,7 +40,17 @@ struct Info<'a> {
     precision: &'static str,
     threads: u32,
     adapter: Option<String>,
+    gpu: Option<Gpu<'a>>,
     wasm_variant: &'static str,
+}
+
+/// `model.info.gpu`.
+#[derive(Serialize)]
+struct Gpu<'a> {
+    #[serde(flatten)]
+    report: serde_json::Value,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    profile: &'a [Profile],
 }
 
 /// `model.memory()`.
@@ -105,6 +116,10 @@ impl Engine {
             precision: self.choices.precision,
             threads: 1,
             adapter: hardware::adapter(self.session.backend()),
+            gpu: hardware::report(self.session.backend()).map(|report| Gpu {
+                report,
+                profile: &self.choices.profile,
+            }),
             wasm_variant: VARIANT,
         })
     }

@@ -1,5 +1,6 @@
 //! Bytes in, an engine out.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use serde_json::{Map, Value};
@@ -9,7 +10,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use super::PerformanceClock;
 use super::convert::{throw, throw_session, to_options};
 use super::engine::Engine;
-use super::hardware::{Choices, SessionLoader, Settings, choice};
+use super::hardware::{self, Choices, Found, SessionLoader, Settings, choice};
 use crate::Error;
 use crate::session::LoadOptions;
 
@@ -17,12 +18,16 @@ use crate::session::LoadOptions;
 #[wasm_bindgen]
 pub struct Loader {
     inner: SessionLoader,
+    settings: Settings,
     choices: Choices,
+    /// What a search for kernels has found.
+    found: Rc<RefCell<Option<Found>>>,
 }
 
 #[wasm_bindgen]
 impl Loader {
-    /// `{ contextLength?, precision?, backend?, kvCache?, gpu?, fileBytes: (number | null)[] }`,
+    /// `{ contextLength?, precision?, backend?, backendReason?, kvCache?, gpu?, gpuReports?,
+    /// fileBytes: (number | null)[] }`,
     /// one entry of `fileBytes` a file; and the `tokenizer.json` to use rather than the model's
     /// vocabulary.
     ///
@@ -37,7 +42,33 @@ impl Loader {
         if let Some(json) = tokenizer {
             inner = inner.with_tokenizer(json);
         }
-        Ok(Self { inner, choices })
+        Ok(Self {
+            inner,
+            settings: asked.hardware,
+            choices,
+            found: Rc::default(),
+        })
+    }
+
+    /// Starts to find the kernels that the model needs, while its bytes go on arriving; to be
+    /// called once, when there is a header. `undefined` where there is nothing to find. Of
+    /// several phases, each is told when it begins.
+    ///
+    /// The promise gives the reason why `auto` cannot use this backend, if it cannot; a new
+    /// loader for `cpu` has to take the model then. It rejects with what the device refuses.
+    pub fn prepare(&mut self, on_phase: js_sys::Function) -> Option<js_sys::Promise> {
+        let tell = move |phase: &'static str| {
+            // A listener that throws has itself to blame.
+            let _ = on_phase.call1(&JsValue::UNDEFINED, &phase.into());
+        };
+        let finding = hardware::find(&self.settings, &mut self.inner, Box::new(tell))?;
+        let place = Rc::clone(&self.found);
+        Some(wasm_bindgen_futures::future_to_promise(async move {
+            let found = finding.await.map_err(|error| throw(&error))?;
+            let refusal = hardware::refusal(&found).map(JsValue::from);
+            *place.borrow_mut() = Some(found);
+            Ok(refusal.unwrap_or(JsValue::UNDEFINED))
+        }))
     }
 
     /// Takes the next bytes of the current file.
@@ -78,9 +109,20 @@ impl Loader {
     /// # Errors
     /// `invalid-gguf` where tensors or shards are missing, `out-of-memory`.
     pub async fn finish(self) -> Result<Engine, JsValue> {
-        let mut session = self.inner.finish().map_err(throw_session)?;
+        let mut choices = self.choices;
+        let mut inner = self.inner;
+        if let Some(found) = self.found.take()
+            && let Some(reason) = hardware::adopt(&mut inner, found)
+        {
+            choices.backend_reason = reason;
+        }
+        let mut session = inner.finish().map_err(throw_session)?;
         session.ready().await.map_err(throw_session)?;
-        Ok(Engine::new(session, self.choices))
+        session.warm().await.map_err(throw_session)?;
+        if self.settings.profiles() {
+            choices.profile = session.profile().await.map_err(throw_session)?;
+        }
+        Ok(Engine::new(session, choices))
     }
 }
 

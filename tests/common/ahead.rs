@@ -57,6 +57,10 @@ impl<B: Backend> Backend for Ahead<B> {
         self.inner.prepare(shape)
     }
 
+    fn keep_recording(&mut self) -> bool {
+        self.inner.keep_recording()
+    }
+
     async fn ready(&mut self) -> Result<(), BackendError> {
         self.inner.ready().await
     }

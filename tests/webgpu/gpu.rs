@@ -10,21 +10,25 @@ pub(crate) const ALL: [DeviceOptions; 4] = [
         default_limits: false,
         without_subgroups: false,
         without_f16: false,
+        most_binding_bytes: None,
     },
     DeviceOptions {
         default_limits: false,
         without_subgroups: true,
         without_f16: false,
+        most_binding_bytes: None,
     },
     DeviceOptions {
         default_limits: false,
         without_subgroups: false,
         without_f16: true,
+        most_binding_bytes: None,
     },
     DeviceOptions {
         default_limits: true,
         without_subgroups: true,
         without_f16: true,
+        most_binding_bytes: None,
     },
 ];
 

@@ -82,6 +82,27 @@ fn rejects_a_cache_that_passes_the_limits_of_the_device() {
     for _ in 0..=places / 2 {
         assert!(!small.take(&gpu).expect("it is there").grown);
     }
-    assert!(small.take(&gpu).is_err(), "twice of it is not");
-    assert_eq!(small.places(), places / 2 + 1);
+    assert!(small.take(&gpu).expect("there is more room").grown);
+    assert_eq!(
+        small.places(),
+        places - 1,
+        "not twice as many: that is too much"
+    );
+}
+
+#[test]
+fn a_pool_grows_to_what_a_binding_has_room_for_and_no_further() {
+    // Three blocks, and a part of a fourth.
+    let limit = LAYOUT.block_bytes() * 7 / 2;
+    let gpu = open(DeviceOptions {
+        most_binding_bytes: Some(limit),
+        ..DeviceOptions::default()
+    });
+    let mut pool = KvPool::new(&gpu, "KV cache", 2, LAYOUT, 1).expect("memory");
+    let places: Vec<_> = (0..3)
+        .map(|_| pool.take(&gpu).expect("there is room").place)
+        .collect();
+    assert_eq!(places, [0, 1, 2]);
+    let refused = pool.take(&gpu).expect_err("a fourth is too many");
+    assert!(matches!(refused, GpuError::OutOfMemory { bytes, .. } if bytes > limit));
 }

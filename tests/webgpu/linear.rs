@@ -4,11 +4,10 @@ use pollster::block_on;
 use tokenbrook::backend::ops::Activation;
 use tokenbrook::backend::webgpu::check::{self, Case};
 use tokenbrook::backend::webgpu::kernels::linear::{
-    Epilogue, Linear, Norm, Rows, Shape, Variant, case, case_in, linear, shaders,
+    Epilogue, Linear, Norm, Rows, Shape, Variant, case, case_in, linear,
 };
-use tokenbrook::backend::webgpu::kernels::{embed, gate};
-use tokenbrook::backend::webgpu::planes::{Allocations, Matrix, PlaneFormat};
-use tokenbrook::backend::webgpu::{DeviceOptions, Dialect, Gpu, Pipelines, Recorder};
+use tokenbrook::backend::webgpu::planes::{Allocations, Matrix};
+use tokenbrook::backend::webgpu::{DeviceOptions, Gpu, Pipelines, Recorder};
 use tokenbrook::gguf::GgmlType;
 
 use crate::gpu::{ALL, open};
@@ -181,18 +180,4 @@ fn linear_rejects_a_norm_where_the_variant_has_none_and_a_matrix_without_rows() 
         assert_eq!(record(&normed).is_ok(), variant.fuses_norm(), "{variant:?}");
         record(&of_nothing).expect_err("no rows");
     }
-}
-
-#[test]
-fn every_text_is_written_for_other_compilers() {
-    let folder = concat!(env!("CARGO_TARGET_TMPDIR"), "/wgsl");
-    std::fs::create_dir_all(folder).expect("a folder for texts");
-    let mut all = shaders();
-    all.extend(PlaneFormat::ALL.map(embed::shader));
-    all.extend([Activation::Silu, Activation::GeluTanh].map(gate::shader));
-    for (i, shader) in all.iter().enumerate() {
-        let path = format!("{folder}/{}_{i}.wgsl", shader.name);
-        std::fs::write(path, shader.text(Dialect::Standard)).expect("a text");
-    }
-    assert!(all.len() > 200, "{} texts", all.len());
 }

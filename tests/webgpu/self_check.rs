@@ -42,7 +42,7 @@ fn a_wrong_variant_gives_way_to_a_right_one() {
     };
     let mut backend = backend(PlanKind::Hardware, Some(fault));
     block_on(backend.ready()).expect("another variant is right");
-    let norms = backend.verdicts().iter().filter(|it| it.role == "Norm");
+    let norms = backend.verdicts().iter().filter(|it| it.role == "norm");
     let norms: Vec<_> = norms
         .map(|verdict| (verdict.variant.as_str(), verdict.fault.is_some()))
         .collect();
@@ -75,5 +75,5 @@ fn a_kernel_without_a_right_variant_is_an_error_that_names_it() {
     let mut backend = backend(PlanKind::Software, Some(fault));
     let error = block_on(backend.ready()).expect_err("no variant is right");
     assert_eq!(error.code(), "unsupported-environment");
-    assert!(error.to_string().contains("Norm Serial"), "{error}");
+    assert!(error.to_string().contains("norm Serial"), "{error}");
 }

@@ -23,6 +23,7 @@ export async function showInfo(root: HTMLElement, model: Model | null): Promise<
     ['Precision', info.precision],
     ['Threads', String(info.threads)],
     ['Adapter', info.adapter],
+    ['Kernels', info.gpu === null ? null : kernels(info.gpu.variants)],
     ['WebAssembly', info.wasmVariant],
   ]);
   try {
@@ -36,6 +37,11 @@ export async function showInfo(root: HTMLElement, model: Model | null): Promise<
   } catch (thrown) {
     fill(memoryList, [['Not known', describeFailure(thrown).message]]);
   }
+}
+
+/** `norm Serial, linearOne Rows`: the variant of each. */
+function kernels(variants: readonly { role: string; variant: string }[]): string {
+  return variants.map(({ role, variant }) => `${role} ${variant}`).join(', ');
 }
 
 /** `134.5 M`, `1.24 B`: as models are spoken of. */

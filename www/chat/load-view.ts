@@ -6,6 +6,8 @@ import { formatProgress } from './format.js';
 
 const PHASES: Record<Progress['phase'], string> = {
   download: 'Receiving',
+  compile: 'Receiving; preparing the GPU',
+  check: 'Receiving; checking the GPU',
   upload: 'Preparing weights',
 };
 

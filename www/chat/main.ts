@@ -2,7 +2,9 @@
 import { announce } from './announcer.js';
 import { ChatControl } from './chat-control.js';
 import { acceptDrops, createChooser } from './chooser.js';
+import { bindDiagnosis } from './diagnosis-view.js';
 import { action, field, find, role } from './dom.js';
+import { downloadJson } from './download.js';
 import { showInfo } from './info-view.js';
 import { LoadView } from './load-view.js';
 import { ModelControl } from './model-control.js';
@@ -115,13 +117,7 @@ function download(): void {
     model: models.model?.info ?? null,
     settings: settings.values,
   });
-  const blob = new Blob([JSON.stringify(data, null, 2)], { type: 'application/json' });
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(blob);
-  link.download = `conversation-${new Date().toISOString().slice(0, 19).replaceAll(':', '-')}.json`;
-  link.click();
-  // The download has read the address by the next task in every browser; a minute is ample.
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  downloadJson('conversation', data);
 }
 
 function bindKeyboard(): void {
@@ -212,6 +208,7 @@ async function offerModels(): Promise<void> {
 acceptDrops(role(document, 'drop'), (choice) => void loadModel(choice));
 bindKeyboard();
 bindButtons();
+bindDiagnosis(find(document, '[data-role="diagnosis"]', HTMLDetailsElement));
 buildStarters();
 render();
 void offerModels();

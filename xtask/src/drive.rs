@@ -55,7 +55,11 @@ impl Common {
         build::package(
             &ready.wasm,
             build::Kind::Fast,
-            &[build::Module::Engine, build::Module::Compat],
+            &[
+                build::Module::Engine,
+                build::Module::Relaxed,
+                build::Module::Compat,
+            ],
         )?;
         let model = self.model.unwrap_or(ModelSource::File(ready.model));
         let config = json!({

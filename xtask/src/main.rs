@@ -1,6 +1,7 @@
 //! Automation of this repository; `cargo xtask help` lists the commands.
 
 mod args;
+mod bench;
 mod build;
 mod demo;
 mod drive;
@@ -38,11 +39,17 @@ Usage: cargo xtask COMMAND [OPTIONS]
   score                 teacher-forced log-probabilities
        --text-file FILE   text to score
        --ids-file FILE    a JSON array of token ids to score
+  bench                 speed, load time and memory in headless Chromium, as a table
+        --suite engine     this engine by itself, and where its time goes; takes --samples N
+        --suite peers      beside other engines, which npm installs first
+        --threads N,N --prompts N,N --engines NAME,NAME --samples N
+        --fast             without link-time optimization and wasm-opt
+        --write-results    the tables into benches/RESULTS.md
   help                  this text
 
-Options of demo, chat and score:
+Options of demo, chat, score and bench (which takes several):
   --model FILE|URL      instead of the default model
-Options of chat and score:
+Options of chat and score, and the last two of bench:
   --backend cpu|webgpu  --precision exact|fast  --context-length N  --browser chromium
   --json                one JSON object on stdout, everything else on stderr
   --json-file FILE      the JSON object into a file
@@ -72,6 +79,7 @@ fn run() -> anyhow::Result<ExitCode> {
     };
     match command.as_str() {
         "setup" => setup::command(parser)?,
+        "bench" => bench::command(parser)?,
         "build" => build::command(parser)?,
         "demo" => demo::command(parser)?,
         "mock" => mock::command(parser)?,

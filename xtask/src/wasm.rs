@@ -72,11 +72,11 @@ impl Wasm {
             .join("tokenbrook.wasm")
     }
 
-    /// The module of the compat build, which has a place of its own: cargo gives modules of all
-    /// features one name.
-    pub(crate) fn compat_artifact(profile: &str) -> PathBuf {
+    /// The module of a build with a place of its own: cargo gives modules of all features one
+    /// name.
+    pub(crate) fn own_artifact(name: &str, profile: &str) -> PathBuf {
         target_dir()
-            .join("compat")
+            .join(name)
             .join(profile)
             .join("tokenbrook.wasm")
     }

@@ -9,16 +9,17 @@
 //! ledger and records one operation, and what is more than that lies in `operations` and
 //! `prepared`.
 
+use std::rc::Rc;
+
 use super::kernels::{embed, linear};
 use super::kv::KvPool;
 use super::operations::{Parts, RowClass};
 use super::planes::{Allocations, Matrix};
-use super::prepared::{Pass, Prepared, SLOT_BYTES, ring_slot};
+use super::prepared::{Pass, Prepared, ring_slot};
 use super::recorder::{Pipelines, Recorder, Recording as Recorded};
 use super::sampler::{Mode, SampleStep, read_slot};
-use super::self_check::{Model, Verdict, self_check};
 use super::step::StepSequence;
-use super::{AdapterDescription, Gpu, GpuError, WebGpuOptions, row_stride};
+use super::{Given, Gpu, GpuError, Kernels, Profile, WebGpuOptions, row_stride};
 use crate::backend::ledger::Ledger;
 use crate::backend::ops::{
     Attention, Cache, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, OutResidual,
@@ -31,34 +32,30 @@ use crate::backend::{
 };
 use crate::gguf::GgmlType;
 
-/// Reads of nothing that are measured.
-const READS_MEASURED: usize = 4;
-
-/// Below this a read is not known to take.
-const LEAST_READ_MS: f64 = 0.02;
-
 /// Backend on a GPU.
 #[derive(Debug)]
 pub struct WebGpuBackend {
-    gpu: Gpu,
-    options: WebGpuOptions,
-    ledger: Ledger,
-    allocations: Allocations,
-    pipelines: Pipelines,
-    /// Types of the matrices, each once.
-    types: Vec<GgmlType>,
-    verdicts: Vec<Verdict>,
-    matrices: Vec<Matrix>,
-    vectors: Vec<wgpu::Buffer>,
-    frequencies: Vec<wgpu::Buffer>,
-    prepared: Option<Prepared>,
-    now_ms: NowMs,
-    read_ms: f64,
-    read: Vec<f32>,
+    pub(super) gpu: Gpu,
+    pub(super) options: WebGpuOptions,
+    pub(super) ledger: Ledger,
+    pub(super) allocations: Allocations,
+    pub(super) pipelines: Pipelines,
+    /// Types of the matrices, each once, with their bytes.
+    pub(super) types: Vec<(GgmlType, u64)>,
+    pub(super) given: Given,
+    pub(super) kernels: Option<Kernels>,
+    pub(super) matrices: Vec<Matrix>,
+    pub(super) vectors: Vec<wgpu::Buffer>,
+    pub(super) frequencies: Vec<wgpu::Buffer>,
+    pub(super) prepared: Option<Prepared>,
+    pub(super) now_ms: NowMs,
+    pub(super) read_ms: f64,
+    pub(super) read: Vec<f32>,
 }
 
 /// The caller's clock, milliseconds.
-struct NowMs(Box<dyn Fn() -> f64>);
+#[derive(Clone)]
+pub(super) struct NowMs(pub(super) Rc<dyn Fn() -> f64>);
 
 impl std::fmt::Debug for NowMs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -77,89 +74,16 @@ impl WebGpuBackend {
             allocations: Allocations::default(),
             pipelines: Pipelines::with_fault(options.fault),
             types: Vec::new(),
-            verdicts: Vec::new(),
+            given: Given::default(),
+            kernels: None,
             matrices: Vec::new(),
             vectors: Vec::new(),
             frequencies: Vec::new(),
             prepared: None,
-            now_ms: NowMs(Box::new(now_ms)),
+            now_ms: NowMs(Rc::new(now_ms)),
             read_ms: 0.0,
             read: Vec::new(),
         }
-    }
-
-    /// Names of the adapter.
-    #[must_use]
-    pub fn adapter(&self) -> &AdapterDescription {
-        self.gpu.adapter()
-    }
-
-    /// The device.
-    #[must_use]
-    pub fn gpu(&self) -> &Gpu {
-        &self.gpu
-    }
-
-    /// How the checks of the kernels went that the model needs.
-    #[must_use]
-    pub fn verdicts(&self) -> &[Verdict] {
-        &self.verdicts
-    }
-
-    /// Kernels of a decode step in the order of their dispatches; empty before there was one.
-    #[must_use]
-    pub fn decode_dispatches(&self) -> Vec<&'static str> {
-        let recordings = self.prepared.as_ref().map(|prepared| &prepared.recordings);
-        let step = recordings.and_then(|all| all.get(&(RowClass::One, Outputs::LastRow)));
-        let dispatches = step.map_or(&[][..], Recorded::dispatches);
-        dispatches.iter().map(|dispatch| dispatch.kernel).collect()
-    }
-
-    /// Pipelines, recordings and buffers made so far: a replayed step makes none.
-    #[must_use]
-    pub fn objects_made(&self) -> usize {
-        let recordings = self.prepared.as_ref().map_or(0, |prepared| {
-            prepared.recordings.len() + prepared.samplings.len()
-        });
-        self.pipelines.len() + recordings + self.vectors.len() + self.matrices.len()
-    }
-
-    /// Checks the plan; one that had to be changed gets buffers of its own sizes.
-    async fn check_kernels(&mut self) -> Result<(), GpuError> {
-        let Some(prepared) = &self.prepared else {
-            return Ok(());
-        };
-        let (mut plan, shape) = (prepared.plan.clone(), prepared.shape);
-        let model = Model {
-            types: &self.types,
-            layout: prepared.pools[0].layout(),
-            num_heads: shape.heads.num_heads,
-            has_window: shape.window_layers > 0,
-        };
-        let (gpu, pipelines) = (&self.gpu, &mut self.pipelines);
-        self.verdicts = self_check(gpu, pipelines, &mut plan, &model).await?;
-        if self.verdicts.iter().any(|verdict| verdict.fault.is_some()) {
-            let weights = (&self.matrices[..], &self.ledger.ropes[..]);
-            let prepared = Prepared::new(gpu, &self.options, &shape, weights, Some(plan))?;
-            self.prepared = Some(prepared);
-        }
-        Ok(())
-    }
-
-    /// Time that reading takes where there is no work to wait for: the least of a few.
-    async fn measure_reading(&mut self) -> Result<(), GpuError> {
-        let Some(prepared) = &self.prepared else {
-            return Ok(());
-        };
-        let mut least = f64::INFINITY;
-        for _ in 0..READS_MEASURED {
-            let started = (self.now_ms.0)();
-            self.gpu.read(&prepared.ring, SLOT_BYTES).await?;
-            least = least.min((self.now_ms.0)() - started);
-        }
-        // A clock too coarse to see it must not pretend that reading is free.
-        self.read_ms = least.max(LEAST_READ_MS);
-        Ok(())
     }
 
     /// Records one operation of the pass at hand.
@@ -264,8 +188,10 @@ impl Backend for WebGpuBackend {
         let write = (ggml_type, first_row, blocks);
         target.write(&self.gpu, &mut self.allocations, part, write)?;
         self.ledger.commit_rows(matrix, part, ggml_type, rows);
-        if !self.types.contains(&ggml_type) {
-            self.types.push(ggml_type);
+        let bytes = blocks.len() as u64;
+        match self.types.iter_mut().find(|(ty, _)| *ty == ggml_type) {
+            Some((_, sum)) => *sum += bytes,
+            None => self.types.push((ggml_type, bytes)),
         }
         Ok(())
     }
@@ -289,7 +215,8 @@ impl Backend for WebGpuBackend {
     fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError> {
         self.ledger.check_prepare(shape)?;
         let weights = (&self.matrices[..], &self.ledger.ropes[..]);
-        let prepared = Prepared::new(&self.gpu, &self.options, shape, weights, None)?;
+        let plan = self.kernels.as_ref().map(|kernels| kernels.plan.clone());
+        let prepared = Prepared::new(&self.gpu, &self.options, shape, weights, plan)?;
         self.prepared = Some(prepared);
         self.ledger.prepare(shape)
     }
@@ -304,6 +231,19 @@ impl Backend for WebGpuBackend {
         self.check_kernels().await?;
         self.measure_reading().await?;
         Ok(())
+    }
+
+    async fn profile(&self) -> Result<Option<Profile>, BackendError> {
+        Ok(self.profile_last().await?)
+    }
+
+    fn keep_recording(&mut self) -> bool {
+        if let Some(prepared) = &mut self.prepared
+            && let (Some(key), Some(recorded)) = (prepared.pass.key, prepared.pass.recorded.take())
+        {
+            prepared.recordings.insert(key, recorded);
+        }
+        true
     }
 
     fn allocate_block(&mut self, cache: Cache) -> Result<BlockId, BackendError> {
@@ -487,11 +427,9 @@ impl Backend for WebGpuBackend {
 
     async fn submit(&mut self) -> Result<(), BackendError> {
         self.ledger.submit()?;
+        self.keep_recording();
         let prepared = self.prepared.as_mut().ok_or(NOT_PREPARED)?;
         let key = prepared.pass.key.ok_or(NOT_PREPARED)?;
-        if let Some(recorded) = prepared.pass.recorded.take() {
-            prepared.recordings.insert(key, recorded);
-        }
         prepared.run(&self.gpu, key).await?;
         Ok(())
     }

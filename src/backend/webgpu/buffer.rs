@@ -13,6 +13,7 @@ impl Gpu {
     /// A zeroed storage buffer of `bytes`, at least one element.
     #[must_use]
     pub fn storage(&self, label: &str, bytes: u64) -> wgpu::Buffer {
+        self.count_object();
         self.device.create_buffer(&wgpu::BufferDescriptor {
             label: Some(label),
             // 16: the widest element.

@@ -112,7 +112,7 @@ pub async fn run_all(
 }
 
 /// An output as it is before the kernel runs.
-fn output(gpu: &Gpu, case: &Case) -> wgpu::Buffer {
+pub(super) fn output(gpu: &Gpu, case: &Case) -> wgpu::Buffer {
     let stride = row_stride(case.width);
     let mut words = vec![POISON; case.rows * stride];
     if let Some(before) = &case.before {

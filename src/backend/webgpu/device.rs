@@ -3,6 +3,7 @@
 //! The device is asked for all that the adapter has, and nothing above WebGPU's default limits
 //! is ever required: better hardware only opens more variants.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::{GpuError, platform};
@@ -19,6 +20,8 @@ pub struct DeviceOptions {
     pub without_subgroups: bool,
     /// Do not use 16-bit floats in shaders.
     pub without_f16: bool,
+    /// Bind no buffer of weights or cache that is larger, bytes.
+    pub most_binding_bytes: Option<u64>,
 }
 
 /// What kernels may use.
@@ -89,6 +92,7 @@ pub struct Gpu {
     capabilities: Capabilities,
     adapter: AdapterDescription,
     lost: Arc<Mutex<Option<String>>>,
+    objects: Arc<AtomicUsize>,
 }
 
 impl Gpu {
@@ -142,6 +146,7 @@ impl Gpu {
             device,
             queue,
             lost,
+            objects: Arc::default(),
         })
     }
 
@@ -155,6 +160,17 @@ impl Gpu {
     #[must_use]
     pub fn adapter(&self) -> &AdapterDescription {
         &self.adapter
+    }
+
+    /// Buffers, bind groups and pipelines made so far: a replayed step makes none.
+    #[must_use]
+    pub fn objects_made(&self) -> usize {
+        self.objects.load(Ordering::Relaxed)
+    }
+
+    /// Counts an object.
+    pub(super) fn count_object(&self) {
+        self.objects.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Fails once the device is lost.
@@ -191,7 +207,10 @@ fn capabilities(
         timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         packed_dot,
         is_software: info.device_type == wgpu::DeviceType::Cpu || is_software(names),
-        max_binding_bytes: limits.max_storage_buffer_binding_size,
+        max_binding_bytes: options
+            .most_binding_bytes
+            .unwrap_or(u64::MAX)
+            .min(limits.max_storage_buffer_binding_size),
         max_buffer_bytes: limits.max_buffer_size,
         max_workgroup_bytes: limits.max_compute_workgroup_storage_size,
         max_invocations: limits.max_compute_invocations_per_workgroup,

@@ -40,6 +40,16 @@ pub enum GpuError {
         /// What came out.
         fault: String,
     },
+    /// A variant that was asked for and is not to be had.
+    #[error("option \"gpu\": there is no variant {variant:?} for {role:?} here, but {known}")]
+    Variant {
+        /// What it was to be for.
+        role: String,
+        /// The variant.
+        variant: String,
+        /// What there is.
+        known: String,
+    },
     /// A shader or a call that the device refuses: a fault of this library.
     #[error("the GPU refuses {what}: {why}")]
     Validation {
@@ -59,6 +69,7 @@ impl GpuError {
             Self::NoAdapter(_) | Self::Device(_) | Self::Wrong { .. } => "unsupported-environment",
             Self::Lost(_) => "device-lost",
             Self::OutOfMemory { .. } => "out-of-memory",
+            Self::Variant { .. } => "invalid-option",
             Self::Validation { .. } => "internal",
         }
     }

@@ -304,7 +304,17 @@ impl KvPool {
     }
 
     fn grow(&mut self, gpu: &Gpu) -> Result<(), GpuError> {
-        let places = self.taken.len().saturating_mul(2);
+        let capabilities = gpu.capabilities();
+        let largest = capabilities
+            .max_buffer_bytes
+            .min(capabilities.max_binding_bytes);
+        // Twice as many, or what a binding has room for; one more, which is refused, beyond that.
+        let most = largest / self.layout.block_bytes().max(1);
+        let now = self.taken.len();
+        let places = now
+            .saturating_mul(2)
+            .min(usize::try_from(most).unwrap_or(now));
+        let places = places.max(now + 1);
         let layers = self.allocate(gpu, self.layers.len(), places)?;
         let mut encoder = gpu.device.create_command_encoder(&Default::default());
         for (old, new) in self.layers.iter().zip(&layers) {

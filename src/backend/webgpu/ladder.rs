@@ -22,6 +22,16 @@ impl<T: Copy + PartialEq> Ladder<T> {
         self.current
     }
 
+    /// Starts at another one; the one in use comes after it.
+    pub(super) fn prefer(&mut self, preferred: T) {
+        if preferred == self.current {
+            return;
+        }
+        self.safer.retain(|&it| it != preferred);
+        self.safer
+            .push(std::mem::replace(&mut self.current, preferred));
+    }
+
     /// Takes the next one, if there is one.
     pub(super) fn demote(&mut self) -> Option<T> {
         self.current = self.safer.pop()?;
@@ -39,5 +49,15 @@ mod tests {
         assert_eq!(ladder.current(), 'c');
         assert_eq!([ladder.demote(), ladder.demote()], [Some('b'), Some('a')]);
         assert_eq!((ladder.demote(), ladder.current()), (None, 'a'));
+    }
+
+    #[test]
+    fn what_is_preferred_gives_way_to_what_was() {
+        let mut ladder = Ladder::new('c', &['b', 'a']);
+        ladder.prefer('a');
+        ladder.prefer('d');
+        let rest = [ladder.demote(), ladder.demote(), ladder.demote()];
+        assert_eq!(ladder.demote(), None);
+        assert_eq!(rest, [Some('a'), Some('c'), Some('b')]);
     }
 }

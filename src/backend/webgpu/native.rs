@@ -19,6 +19,11 @@ pub(super) fn check() -> Result<(), GpuError> {
     Ok(())
 }
 
+/// What stands between this library and the driver: nothing.
+pub(super) fn agent() -> String {
+    "native".to_owned()
+}
+
 /// Names of an adapter.
 pub(super) fn describe(info: &wgpu::AdapterInfo, _device: &wgpu::Device) -> AdapterDescription {
     AdapterDescription {

@@ -1,6 +1,8 @@
 //! What a caller may choose of the backend.
 
+use super::kv::KvLayout;
 use super::{Capabilities, DeviceOptions, KvFormat};
+use crate::backend::ModelShape;
 
 /// Choices of a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +27,16 @@ impl WebGpuOptions {
         } else {
             PlanKind::Hardware
         })
+    }
+
+    /// Shape of the KV cache of a model.
+    pub(super) fn layout(&self, capabilities: &Capabilities, shape: &ModelShape) -> KvLayout {
+        KvLayout {
+            format: self.kv_format(capabilities),
+            num_kv_heads: shape.heads.num_kv_heads,
+            head_dim: shape.heads.head_dim,
+            block_tokens: shape.block_tokens,
+        }
     }
 
     /// How the KV cache is kept: half the bytes, where bytes decide; a processor is rather

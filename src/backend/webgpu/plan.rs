@@ -1,5 +1,6 @@
 //! Which variant of each kernel a device runs.
 
+use super::choice::{Choice, Role};
 use super::kernels::{attention, linear, qk_rope_append, rms_norm, sample};
 use super::kv::KvLayout;
 use super::ladder::Ladder;
@@ -7,38 +8,13 @@ use super::operations::RowClass;
 use super::{Capabilities, PlanKind, WebGpuOptions};
 
 /// A variant for each kernel and shape class.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
     norm: Ladder<rms_norm::Variant>,
     rope: Ladder<qk_rope_append::Variant>,
     sample: Ladder<sample::Variant>,
     linear: [Ladder<linear::Variant>; 3],
     attention: [Ladder<attention::Variant>; 3],
-}
-
-/// A kernel's place in a plan: what is checked, and gives way, by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Role {
-    Norm,
-    Rope,
-    Sample,
-    Linear(RowClass),
-    Attention(RowClass),
-}
-
-impl Role {
-    /// All of them.
-    pub(super) const ALL: [Self; 9] = [
-        Self::Norm,
-        Self::Rope,
-        Self::Sample,
-        Self::Linear(RowClass::One),
-        Self::Linear(RowClass::Few),
-        Self::Linear(RowClass::Many),
-        Self::Attention(RowClass::One),
-        Self::Attention(RowClass::Few),
-        Self::Attention(RowClass::Many),
-    ];
 }
 
 /// Attention without barriers, for any context that a block table can name.
@@ -130,14 +106,25 @@ impl Plan {
         self.attention[class as usize].current()
     }
 
-    /// The variant in a role, in words.
-    pub(super) fn name(&self, role: Role) -> String {
+    /// The variant in a role.
+    pub(super) fn choice(&self, role: Role) -> Choice {
         match role {
-            Role::Norm => format!("{:?}", self.norm()),
-            Role::Rope => format!("{:?}", self.rope()),
-            Role::Sample => format!("{:?}", self.sample()),
-            Role::Linear(class) => format!("{:?}", self.linear(class)),
-            Role::Attention(class) => format!("{:?}", self.attention(class)),
+            Role::Norm => Choice::Norm(self.norm()),
+            Role::Rope => Choice::Rope(self.rope()),
+            Role::Sample => Choice::Sample(self.sample()),
+            Role::Linear(class) => Choice::Linear(class, self.linear(class)),
+            Role::Attention(class) => Choice::Attention(class, self.attention(class)),
+        }
+    }
+
+    /// Takes a variant in its role; what was taken before is what it gives way to.
+    pub(super) fn prefer(&mut self, choice: Choice) {
+        match choice {
+            Choice::Norm(variant) => self.norm.prefer(variant),
+            Choice::Rope(variant) => self.rope.prefer(variant),
+            Choice::Sample(variant) => self.sample.prefer(variant),
+            Choice::Linear(class, variant) => self.linear[class as usize].prefer(variant),
+            Choice::Attention(class, variant) => self.attention[class as usize].prefer(variant),
         }
     }
 

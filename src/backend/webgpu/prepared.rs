@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::arena::Arena;
 use super::kernels::{linear, rope_table};
-use super::kv::{KvLayout, KvPool};
+use super::kv::KvPool;
 use super::operations::RowClass;
 use super::plan::Plan;
 use super::planes::Matrix;
@@ -81,12 +81,7 @@ impl Prepared {
         (matrices, ropes): (&[Matrix], &[RopeSpec]),
         plan: Option<Plan>,
     ) -> Result<Self, GpuError> {
-        let layout = KvLayout {
-            format: options.kv_format(gpu.capabilities()),
-            num_kv_heads: shape.heads.num_kv_heads,
-            head_dim: shape.heads.head_dim,
-            block_tokens: shape.block_tokens,
-        };
+        let layout = options.layout(gpu.capabilities(), shape);
         let plan = plan.unwrap_or_else(|| Plan::new(gpu.capabilities(), options, &layout));
         let pools = [
             KvPool::new(gpu, "KV cache", shape.num_layers, layout, 1)?,

@@ -24,6 +24,7 @@ pub(super) struct Readback {
 
 impl Readback {
     pub(super) fn new(gpu: &Gpu, bytes: u64) -> Self {
+        gpu.count_object();
         let buffer = gpu.device.create_buffer(&wgpu::BufferDescriptor {
             label: Some("readback"),
             size: bytes.next_multiple_of(4),

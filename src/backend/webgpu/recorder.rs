@@ -75,13 +75,51 @@ pub enum Bind<'a> {
     Params(&'a [u8]),
 }
 
-/// What a dispatch moves and computes, counted by its wrapper.
+/// What a dispatch reads of the device's memory and computes, counted by its wrapper. What is
+/// small beside weights and cache (activations, parameters) is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Bytes of weights that it reads.
+    /// Bytes of weights.
     pub weight_bytes: u64,
+    /// Rows of activations that one reading of the weights serves; 0 counts as 1.
+    pub rows_a_read: u32,
     /// Multiplications with additions, of one row.
     pub macs: u64,
+    /// Bytes of the cache, of one position.
+    pub kv_bytes: u64,
+    /// Rows that one reading of the cache serves; 0 counts as 1.
+    pub rows_a_kv_read: u32,
+    /// Multiplications with additions, of one row and position.
+    pub kv_macs: u64,
+    /// The most positions that a row sees; 0 for all.
+    pub window: u32,
+}
+
+/// What a pass's dispatch reads and computes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Bytes.
+    pub bytes: u64,
+    /// Multiplications with additions.
+    pub macs: u64,
+}
+
+impl Cost {
+    /// In a pass of these extents; its rows are taken to belong to one sequence.
+    #[must_use]
+    pub fn at(&self, extents: &Extents) -> Work {
+        let rows = u64::from(extents.rows);
+        let seen = match self.window {
+            0 => extents.positions,
+            window => extents.positions.min(window.saturating_add(extents.rows)),
+        };
+        let reads = |rows_a_read: u32| rows.div_ceil(u64::from(rows_a_read.max(1)));
+        Work {
+            bytes: self.weight_bytes * reads(self.rows_a_read)
+                + self.kv_bytes * u64::from(seen) * reads(self.rows_a_kv_read),
+            macs: (self.macs + self.kv_macs * u64::from(seen)) * rows,
+        }
+    }
 }
 
 /// One dispatch.
@@ -100,6 +138,7 @@ pub struct Dispatch {
 #[derive(Debug, Default)]
 pub struct Pipelines {
     by_text: HashMap<(String, Vec<Kind>), Pipeline>,
+    shaders: Vec<Shader>,
     fault: Option<Fault>,
 }
 
@@ -132,6 +171,12 @@ impl Pipelines {
         self.by_text.len()
     }
 
+    /// The shaders of those, for a look at what another compiler says of them.
+    #[must_use]
+    pub fn shaders(&self) -> &[Shader] {
+        &self.shaders
+    }
+
     /// Whether none was made.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -150,11 +195,13 @@ impl Pipelines {
         }
         let made = make(&key);
         self.by_text.insert(key, made.clone());
+        self.shaders.push(shader.clone());
         made
     }
 }
 
 fn make(gpu: &Gpu, name: &'static str, text: &str, kinds: &[Kind]) -> Pipeline {
+    gpu.count_object();
     let module = gpu
         .device
         .create_shader_module(wgpu::ShaderModuleDescriptor {
@@ -267,6 +314,7 @@ impl<'a> Recorder<'a> {
                 },
             })
             .collect();
+        self.gpu.count_object();
         let bind_group = self
             .gpu
             .device
@@ -288,6 +336,7 @@ impl<'a> Recorder<'a> {
         let Bind::Params(bytes) = bind else {
             return None;
         };
+        self.gpu.count_object();
         let buffer = self.gpu.device.create_buffer(&wgpu::BufferDescriptor {
             label: Some("params"),
             // Uniforms end at a multiple of 16.
@@ -317,6 +366,15 @@ impl Recording {
     #[must_use]
     pub fn dispatches(&self) -> &[Dispatch] {
         &self.dispatches
+    }
+
+    /// Those dispatches alone that pass the test.
+    #[must_use]
+    pub fn only(&self, wanted: impl Fn(&Dispatch) -> bool) -> Self {
+        let dispatches = self.dispatches.iter().filter(|it| wanted(it));
+        Self {
+            dispatches: dispatches.cloned().collect(),
+        }
     }
 
     /// Encodes all dispatches for these extents into a pass.

@@ -4,17 +4,21 @@
 //! and one long context among them, all in one submission. A variant that is wrong, or that
 //! the device refuses, gives way to the next safer one, which is checked in turn.
 
-use super::check::{Case, Outcome, run_all};
+use super::check::{Case, Outcome, output, run_all};
+use super::choice::{Choice, Role};
 use super::kernels::attention_case::{self, AttentionCase};
 use super::kernels::qk_rope_append_case::{self, AppendCase, Judged};
+use super::kernels::sample::Variant as SampleVariant;
 use super::kernels::sample_case::{Trial, TrialError};
-use super::kernels::{embed, linear, norm_add, rms_norm, rms_norm_span, rope_table};
+use super::kernels::{
+    attention, embed, linear, norm_add, qk_rope_append, rms_norm, rms_norm_span, rope_table,
+};
 use super::kv::KvLayout;
 use super::operations::RowClass;
-use super::plan::{Plan, Role};
-use super::recorder::Pipelines;
+use super::plan::Plan;
+use super::recorder::{Pipelines, Recorder};
 use super::sampler::{SampleStep, read_slot};
-use super::{Gpu, GpuError};
+use super::{Gpu, GpuError, Verdict};
 use crate::backend::ops::{Activation, Cache};
 use crate::backend::{RopeKind, SampleParams, sample};
 use crate::gguf::GgmlType;
@@ -39,17 +43,8 @@ pub(super) struct Model<'a> {
     pub(super) num_heads: usize,
     /// Whether layers have windows.
     pub(super) has_window: bool,
-}
-
-/// How the check of one variant went.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Verdict {
-    /// What the variant is for.
-    pub role: String,
-    /// The variant.
-    pub variant: String,
-    /// What is wrong with it, if anything is.
-    pub fault: Option<String>,
+    /// `C`.
+    pub(super) width: usize,
 }
 
 /// Checks a plan, and changes it where a variant is wrong.
@@ -71,22 +66,18 @@ pub(super) async fn self_check(
         }
     }
     while !unchecked.is_empty() {
-        let faults = faults(gpu, pipelines, (plan, model), &unchecked).await?;
+        let choices: Vec<_> = unchecked.iter().map(|&role| plan.choice(role)).collect();
         let mut again = Vec::new();
-        for (role, fault) in unchecked.into_iter().zip(faults) {
-            let variant = plan.name(role);
-            if let Some(fault) = &fault {
-                log::warn!("{role:?} {variant} is wrong on this device: {fault}");
+        for verdict in check(gpu, pipelines, model, &choices, Depth::Whole).await? {
+            let (role, variant) = (Role::named(&verdict.role), &verdict.variant);
+            if let (Some(role), Some(fault)) = (role, &verdict.fault) {
+                log::warn!("{} {variant} is wrong on this device: {fault}", role.name());
                 if !plan.demote(role) {
-                    return Err(wrong(&format!("{role:?} {variant}"), fault));
+                    return Err(wrong(&format!("{} {variant}", role.name()), fault));
                 }
                 again.push(role);
             }
-            verdicts.push(Verdict {
-                role: format!("{role:?}"),
-                variant,
-                fault,
-            });
+            verdicts.push(verdict);
         }
         unchecked = again;
     }
@@ -100,22 +91,69 @@ fn wrong(kernel: &str, fault: &str) -> GpuError {
     }
 }
 
-/// The first fault of each role.
-async fn faults(
+/// Makes the pipelines of a plan without waiting for them or running anything: the device
+/// compiles while weights arrive.
+///
+/// # Errors
+/// The device's.
+pub(super) fn compile(
     gpu: &Gpu,
     pipelines: &mut Pipelines,
-    (plan, model): (&Plan, &Model<'_>),
-    roles: &[Role],
-) -> Result<Vec<Option<String>>, GpuError> {
+    plan: &Plan,
+    model: &Model<'_>,
+) -> Result<(), GpuError> {
+    let mut cases = shared_cases(gpu, model)?;
+    for role in Role::ALL {
+        cases.extend(cases_of(gpu, model, plan.choice(role), Depth::Pipelines)?);
+    }
+    for case in cases {
+        let mut recorder = Recorder::new(gpu, pipelines);
+        (case.record)(&mut recorder, &output(gpu, &case))?;
+    }
+    Ok(())
+}
+
+/// How much of a variant is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// All that a model may ask of it.
+    Whole,
+    /// One small case: enough to be timed.
+    Glance,
+    /// Small cases that make all pipelines.
+    Pipelines,
+}
+
+/// The first fault of each variant, all of them in one submission.
+///
+/// # Errors
+/// The device's.
+pub(super) async fn check(
+    gpu: &Gpu,
+    pipelines: &mut Pipelines,
+    model: &Model<'_>,
+    choices: &[Choice],
+    depth: Depth,
+) -> Result<Vec<Verdict>, GpuError> {
     let mut cases = Vec::new();
     let mut owners = Vec::new();
-    for (index, &role) in roles.iter().enumerate() {
-        let mine = cases_of(gpu, plan, model, role)?;
+    for (index, &choice) in choices.iter().enumerate() {
+        let mut mine = cases_of(gpu, model, choice, depth)?;
+        if depth == Depth::Glance {
+            mine.truncate(1);
+        }
         owners.extend(mine.iter().map(|_| index));
         cases.extend(mine);
     }
     let outcomes = run_all(gpu, pipelines, &cases).await?;
-    let mut faults = vec![None; roles.len()];
+    let mut verdicts: Vec<_> = choices
+        .iter()
+        .map(|choice| Verdict {
+            role: choice.role().name().to_owned(),
+            variant: choice.name(),
+            fault: None,
+        })
+        .collect();
     for (
         Outcome {
             fault, description, ..
@@ -124,14 +162,15 @@ async fn faults(
     ) in outcomes.into_iter().zip(owners)
     {
         let fault = fault.map(|fault| format!("{description}: {fault}"));
-        faults[owner] = faults[owner].take().or(fault);
+        let known = &mut verdicts[owner].fault;
+        *known = known.take().or(fault);
     }
-    for (role, fault) in roles.iter().zip(&mut faults) {
-        if *role == Role::Sample {
-            *fault = sampler_fault(gpu, plan).await?;
+    for (choice, verdict) in choices.iter().zip(&mut verdicts) {
+        if let Choice::Sample(variant) = choice {
+            verdict.fault = sampler_fault(gpu, *variant).await?;
         }
     }
-    Ok(faults)
+    Ok(verdicts)
 }
 
 /// Kernels that have one variant.
@@ -143,18 +182,34 @@ fn shared_cases(gpu: &Gpu, model: &Model<'_>) -> Result<Vec<Case>, GpuError> {
     Ok(cases)
 }
 
-fn cases_of(gpu: &Gpu, plan: &Plan, model: &Model<'_>, role: Role) -> Result<Vec<Case>, GpuError> {
-    match role {
-        Role::Norm => Ok(norms(gpu, plan)),
-        Role::Rope => Ok(ropes(gpu, plan, model)),
-        Role::Sample => Ok(Vec::new()),
-        Role::Linear(class) => products(gpu, plan, model, class),
-        Role::Attention(class) => Ok(attentions(gpu, plan, model, class)),
+fn cases_of(
+    gpu: &Gpu,
+    model: &Model<'_>,
+    choice: Choice,
+    depth: Depth,
+) -> Result<Vec<Case>, GpuError> {
+    match choice {
+        Choice::Norm(variant) if depth == Depth::Pipelines => {
+            Ok(vec![rms_norm::case(gpu, variant, [1, 64], SEED)])
+        }
+        Choice::Norm(variant) => Ok(norms(gpu, variant)),
+        Choice::Rope(variant) => Ok(ropes(gpu, variant, model)),
+        Choice::Sample(_) => Ok(Vec::new()),
+        Choice::Linear(class, variant) if depth == Depth::Glance => {
+            let (store, size) = (linear::Shape::Store(0, true), [rows(class), 256]);
+            let parts: Vec<_> = model.types.iter().map(|&ty| (ty, 9)).collect();
+            let case = linear::case(gpu, variant, store, &parts, size, SEED)?;
+            Ok(vec![case])
+        }
+        Choice::Linear(class, variant) if depth == Depth::Pipelines => {
+            certain_products(gpu, variant, model, class)
+        }
+        Choice::Linear(class, variant) => products(gpu, variant, model, class),
+        Choice::Attention(class, variant) => Ok(attentions(gpu, variant, model, (class, depth))),
     }
 }
 
-fn norms(gpu: &Gpu, plan: &Plan) -> Vec<Case> {
-    let variant = plan.norm();
+fn norms(gpu: &Gpu, variant: rms_norm::Variant) -> Vec<Case> {
     vec![
         rms_norm::case(gpu, variant, [3, 577], SEED),
         norm_add::case(gpu, variant, [3, 577], SEED),
@@ -173,12 +228,12 @@ fn rows(class: RowClass) -> usize {
 
 fn products(
     gpu: &Gpu,
-    plan: &Plan,
+    variant: linear::Variant,
     model: &Model<'_>,
     class: RowClass,
 ) -> Result<Vec<Case>, GpuError> {
     use linear::Shape;
-    let (variant, rows) = (plan.linear(class), rows(class));
+    let rows = rows(class);
     let mut cases = Vec::new();
     for (i, &ty) in model.types.iter().enumerate() {
         let store = Shape::Store(0, true);
@@ -205,7 +260,30 @@ fn products(
     Ok(cases)
 }
 
-fn ropes(gpu: &Gpu, plan: &Plan, model: &Model<'_>) -> Vec<Case> {
+/// Small cases of the products that most models have: without biases, and rows as long as the
+/// model's, on which the lanes of a workgroup depend.
+fn certain_products(
+    gpu: &Gpu,
+    variant: linear::Variant,
+    model: &Model<'_>,
+    class: RowClass,
+) -> Result<Vec<Case>, GpuError> {
+    use linear::Shape;
+    let size = [rows(class), model.width.next_multiple_of(256)];
+    let mut cases = Vec::new();
+    for &ty in model.types {
+        for shape in [
+            Shape::Store(0, false),
+            Shape::Add(false),
+            Shape::Gate(Activation::Silu),
+        ] {
+            cases.push(linear::case(gpu, variant, shape, &[(ty, 8)], size, SEED)?);
+        }
+    }
+    Ok(cases)
+}
+
+fn ropes(gpu: &Gpu, variant: qk_rope_append::Variant, model: &Model<'_>) -> Vec<Case> {
     let pairs = model.layout.head_dim / 2;
     let mut cases = Vec::new();
     for (kind, norms) in [(RopeKind::Interleaved, false), (RopeKind::Halves, true)] {
@@ -219,22 +297,31 @@ fn ropes(gpu: &Gpu, plan: &Plan, model: &Model<'_>) -> Vec<Case> {
             sequences: vec![[3, 255]],
         };
         for judged in [Judged::Qkv, Judged::Cache] {
-            let case = qk_rope_append_case::case(gpu, plan.rope(), (&shape, judged), SEED);
+            let case = qk_rope_append_case::case(gpu, variant, (&shape, judged), SEED);
             cases.push(case);
         }
     }
     cases
 }
 
-fn attentions(gpu: &Gpu, plan: &Plan, model: &Model<'_>, class: RowClass) -> Vec<Case> {
+fn attentions(
+    gpu: &Gpu,
+    variant: attention::Variant,
+    model: &Model<'_>,
+    (class, depth): (RowClass, Depth),
+) -> Vec<Case> {
     let rows = rows(class);
+    let long = match depth {
+        Depth::Whole => LONG_CONTEXT,
+        Depth::Glance | Depth::Pipelines => 20,
+    };
     let full = AttentionCase {
         layout: model.layout,
         kind: Cache::Full,
         num_heads: model.num_heads,
         window: None,
         soft_cap: None,
-        sequences: vec![[rows, LONG_CONTEXT]],
+        sequences: vec![[rows, long]],
     };
     let mut shapes = vec![
         AttentionCase {
@@ -253,16 +340,16 @@ fn attentions(gpu: &Gpu, plan: &Plan, model: &Model<'_>, class: RowClass) -> Vec
     }
     let cases = shapes.iter();
     cases
-        .map(|shape| attention_case::case(gpu, plan.attention(class), shape, SEED))
+        .map(|shape| attention_case::case(gpu, variant, shape, SEED))
         .collect()
 }
 
 /// Greedy and drawn tokens against the host's sampler.
-async fn sampler_fault(gpu: &Gpu, plan: &Plan) -> Result<Option<String>, GpuError> {
+async fn sampler_fault(gpu: &Gpu, variant: SampleVariant) -> Result<Option<String>, GpuError> {
     const VOCAB: usize = 1001;
     let mut seeded = super::check::Seeded::new(SEED);
     let logits: Vec<f32> = (0..VOCAB).map(|_| 6.0 * seeded.value()).collect();
-    let mut trial = Trial::new(gpu, plan.sample(), VOCAB, 1);
+    let mut trial = Trial::new(gpu, variant, VOCAB, 1);
     trial.write_row(0, &logits);
     let drawn = SampleParams {
         temperature: 0.8,

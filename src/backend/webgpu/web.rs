@@ -38,10 +38,7 @@ impl Gpu {
     }
 
     fn needs_nudges(&self) -> bool {
-        let agent = get(&js_sys::global(), "navigator").and_then(|it| get(&it, "userAgent"));
-        agent
-            .and_then(|agent| agent.as_string())
-            .is_some_and(|agent| agent.contains("Firefox"))
+        agent().contains("Firefox")
     }
 }
 
@@ -52,6 +49,13 @@ impl Drop for Nudge {
             let _ = clear.call1(&js_sys::global(), &self.timer);
         }
     }
+}
+
+/// The browser and its version.
+pub(super) fn agent() -> String {
+    let agent = get(&js_sys::global(), "navigator").and_then(|it| get(&it, "userAgent"));
+    let agent = agent.and_then(|agent| agent.as_string());
+    agent.unwrap_or_default()
 }
 
 /// Whether there can be a device.

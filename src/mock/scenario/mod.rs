@@ -15,6 +15,7 @@ pub use units::{Count, Ms, Rate, Share};
 use serde::{Deserialize, Serialize};
 
 use super::error::MockError;
+use super::read_json::read_json;
 
 /// The largest scenario that is read, in bytes of JSON.
 pub const MAX_SCENARIO_BYTES: usize = 8 << 20;
@@ -98,16 +99,7 @@ impl Scenario {
                 ),
             });
         }
-        let mut reader = serde_json::Deserializer::from_str(json);
-        let scenario: Self =
-            serde_path_to_error::deserialize(&mut reader).map_err(|error| MockError::Scenario {
-                place: error.path().to_string(),
-                why: error.inner().to_string(),
-            })?;
-        reader.end().map_err(|error| MockError::Scenario {
-            place: String::new(),
-            why: error.to_string(),
-        })?;
+        let scenario: Self = read_json(json)?;
         scenario.check()?;
         Ok(scenario)
     }

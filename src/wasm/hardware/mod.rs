@@ -13,16 +13,27 @@ pub(super) use own::*;
 #[cfg(feature = "compat")]
 pub(super) use whole::*;
 
+use std::pin::Pin;
+
 use serde_json::Value;
 
 use crate::Error;
 use crate::backend::cpu::Precision;
+use crate::backend::webgpu::Profile;
 
 /// What a load decided, for `model.info`.
 pub(super) struct Choices {
     pub(super) precision: &'static str,
     pub(super) backend_reason: String,
+    /// Empty where none was asked for.
+    pub(super) profile: Vec<Profile>,
 }
+
+/// Kernels being found while weights arrive.
+pub(super) type Finding = Pin<Box<dyn Future<Output = Result<Found, Error>>>>;
+
+/// Tells what is being done: `compile`, `check`.
+pub(super) type OnPhase = Box<dyn Fn(&'static str)>;
 
 /// A value that is none of the `known` ones.
 pub(super) fn choice(name: &'static str, value: &Value, known: &'static str) -> Error {

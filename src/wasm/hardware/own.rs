@@ -2,20 +2,22 @@
 
 use serde_json::Value;
 
-use super::{Choices, choice, name_of};
+use super::{Choices, Finding, OnPhase, choice, name_of};
 use crate::Error;
 use crate::backend::cpu::{CpuBackend, Precision};
 use crate::backend::webgpu::{
-    DeviceOptions, Gpu, GpuError, KvFormat, WebGpuBackend, WebGpuOptions,
+    Given, Gpu, GpuError, InUse, Kernels, KvFormat, Phase, PlanKind, WebGpuBackend, WebGpuOptions,
 };
-use crate::backend::{AnyBackend, BackendError};
+use crate::backend::{AnyBackend, BackendError, Outline, measure};
 use crate::session;
 
 pub(in crate::wasm) type Hardware = AnyBackend;
 pub(in crate::wasm) type SessionLoader = session::Loader<AnyBackend>;
 
 /// `model.info.wasmVariant`.
-pub(in crate::wasm) const VARIANT: &str = if cfg!(target_feature = "simd128") {
+pub(in crate::wasm) const VARIANT: &str = if cfg!(feature = "relaxed-simd") {
+    "relaxed-simd"
+} else if cfg!(target_feature = "simd128") {
     "simd128"
 } else {
     "scalar"
@@ -28,6 +30,10 @@ pub(in crate::wasm) struct Settings {
     /// `None` for `auto`.
     precision: Option<Precision>,
     webgpu: WebGpuOptions,
+    given: Given,
+    profiles: bool,
+    /// Why `cpu` is asked for, where it was not the caller who did.
+    reason: Option<String>,
 }
 
 /// The backends that a caller may name.
@@ -46,17 +52,58 @@ impl Settings {
             "precision" => self.precision = read_precision(value)?,
             "backend" => self.backend = read_backend(value)?,
             "kvCache" => self.webgpu.kv = read_kv(value)?,
-            "gpu" => self.webgpu.device = read_device(value)?,
+            "gpu" => self.read_gpu(value)?,
+            // Reports of another version have other fields.
+            "gpuReports" => {
+                let reports = value.as_array().into_iter().flatten();
+                let read = |report: &Value| serde_json::from_value(report.clone()).ok();
+                self.given.reports = reports.filter_map(read).collect();
+            }
+            "backendReason" => self.reason = value.as_str().map(str::to_owned),
             _ => return Ok(false),
         }
         Ok(true)
     }
 
+    /// What the caller says of the GPU:
+    /// `{ defaultLimits?, subgroups?, f16?, profile?, plan?, variants? }`.
+    fn read_gpu(&mut self, value: &Value) -> Result<(), Error> {
+        let wrong = || Error::Kind {
+            name: "option \"gpu\"",
+            expected: "{ defaultLimits?, subgroups?, f16?, profile? } of booleans, plan? \
+                       \"software\" or \"hardware\", variants? an object of names by role",
+        };
+        let device = &mut self.webgpu.device;
+        for (name, value) in value.as_object().ok_or_else(wrong)? {
+            let flag = || value.as_bool().ok_or_else(wrong);
+            match (name.as_str(), value.as_str()) {
+                ("defaultLimits", _) => device.default_limits = flag()?,
+                ("subgroups", _) => device.without_subgroups = !flag()?,
+                ("f16", _) => device.without_f16 = !flag()?,
+                ("profile", _) => self.profiles = flag()?,
+                ("plan", Some("software")) => self.webgpu.plan = Some(PlanKind::Software),
+                ("plan", Some("hardware")) => self.webgpu.plan = Some(PlanKind::Hardware),
+                ("variants", _) => {
+                    self.given.variants = read_variants(value).ok_or_else(wrong)?;
+                }
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the model is to be profiled when it is loaded.
+    pub(in crate::wasm) fn profiles(&self) -> bool {
+        self.profiles
+    }
+
     /// Opens the backend that was asked for, or the one that `auto` finds.
     pub(in crate::wasm) async fn open(&self) -> Result<(AnyBackend, Choices), Error> {
-        let gpu_error = |error: GpuError| Error::Session(BackendError::from(error).into());
         match self.backend {
-            Wanted::Cpu => Ok(self.cpu("asked for".to_owned())),
+            Wanted::Cpu => {
+                let reason = self.reason.clone();
+                Ok(self.cpu(reason.unwrap_or_else(|| "asked for".to_owned())))
+            }
             Wanted::WebGpu => {
                 let gpu = Gpu::open(self.webgpu.device).await.map_err(gpu_error)?;
                 Ok(self.webgpu(gpu, "asked for".to_owned()))
@@ -79,6 +126,7 @@ impl Settings {
         let choices = Choices {
             precision,
             backend_reason: reason,
+            profile: Vec::new(),
         };
         (backend, choices)
     }
@@ -87,18 +135,114 @@ impl Settings {
         let precision = self.precision.unwrap_or(Precision::Exact);
         let mut options = self.webgpu;
         options.fast = precision == Precision::Fast;
-        let backend = AnyBackend::WebGpu(Box::new(WebGpuBackend::new(
-            gpu,
-            options,
-            crate::wasm::performance_now,
-        )));
+        let backend = WebGpuBackend::new(gpu, options, crate::wasm::performance_now);
+        let backend = AnyBackend::WebGpu(Box::new(backend.with_given(self.given.clone())));
         let precision = name_of(precision);
         let choices = Choices {
             precision,
             backend_reason: reason,
+            profile: Vec::new(),
         };
         (backend, choices)
     }
+}
+
+/// What came of a search for kernels.
+pub(in crate::wasm) enum Found {
+    /// They are there, and why they are used.
+    Kernels(Box<Kernels>, Option<String>),
+    /// The processor has to take the model, and why.
+    Refused(String),
+}
+
+/// Starts to find the kernels of the model whose header is known, where it will run on a GPU.
+///
+/// For `auto`, a GPU that has none, or none that are faster than the processor, is no error.
+pub(in crate::wasm) fn find(
+    settings: &Settings,
+    loader: &mut SessionLoader,
+    on_phase: OnPhase,
+) -> Option<Finding> {
+    let outline = loader.outline()?;
+    let AnyBackend::WebGpu(backend) = loader.backend_mut() else {
+        return None;
+    };
+    let phase = move |phase| {
+        on_phase(match phase {
+            Phase::Compile => "compile",
+            Phase::Check => "check",
+        });
+    };
+    let preparation = backend.preparation(outline.clone(), Box::new(phase));
+    let is_auto = settings.backend == Wanted::Auto;
+    let precision = settings.precision.unwrap_or(Precision::Fast);
+    Some(Box::pin(async move {
+        match preparation.await {
+            Ok(kernels) if is_auto => Ok(faster(kernels, precision, &outline).await),
+            Ok(kernels) => Ok(Found::Kernels(Box::new(kernels), None)),
+            // What the caller got wrong is told whoever would run the model.
+            Err(error) if is_auto && error.code() != "invalid-option" => {
+                Ok(Found::Refused(error.to_string()))
+            }
+            Err(error) => Err(gpu_error(error)),
+        }
+    }))
+}
+
+/// The GPU, or the processor where that is measured to be faster.
+async fn faster(kernels: Kernels, precision: Precision, outline: &Outline) -> Found {
+    let Some(gpu) = kernels.report.pace else {
+        return Found::Kernels(Box::new(kernels), Some("there is a GPU".to_owned()));
+    };
+    let mut cpu = CpuBackend::new(precision);
+    let Ok(cpu) = measure(&mut cpu, outline, &crate::wasm::performance_now).await else {
+        return Found::Kernels(Box::new(kernels), Some("there is a GPU".to_owned()));
+    };
+    let times = format!(
+        "measured on a part of the model: {:.2} ms a token on the GPU, {:.2} on the CPU",
+        gpu.decode_ms, cpu.decode_ms
+    );
+    if gpu.turn_ms() <= cpu.turn_ms() {
+        Found::Kernels(
+            Box::new(kernels),
+            Some(format!("the GPU is faster ({times})")),
+        )
+    } else {
+        Found::Refused(format!("the GPU is slower than the CPU ({times})"))
+    }
+}
+
+/// Takes what was found; the reason for using it, where there is another than before.
+pub(in crate::wasm) fn adopt(loader: &mut SessionLoader, found: Found) -> Option<String> {
+    let Found::Kernels(kernels, reason) = found else {
+        return None;
+    };
+    if let AnyBackend::WebGpu(backend) = loader.backend_mut() {
+        backend.adopt(*kernels);
+    }
+    reason
+}
+
+/// Why the processor has to take the model, if it has to.
+pub(in crate::wasm) fn refusal(found: &Found) -> Option<&str> {
+    match found {
+        Found::Refused(reason) => Some(reason),
+        Found::Kernels(..) => None,
+    }
+}
+
+/// `model.info.gpu`.
+pub(in crate::wasm) fn report(hardware: &Hardware) -> Option<Value> {
+    let AnyBackend::WebGpu(backend) = hardware else {
+        return None;
+    };
+    let mut report = serde_json::to_value(backend.report()?).ok()?;
+    report["isKnown"] = backend.report_is_known().into();
+    Some(report)
+}
+
+fn gpu_error(error: GpuError) -> Error {
+    Error::Session(BackendError::from(error).into())
 }
 
 /// `model.info.backend`.
@@ -139,24 +283,13 @@ fn read_kv(value: &Value) -> Result<Option<KvFormat>, Error> {
     }
 }
 
-/// What to leave unused of the GPU: `{ defaultLimits?, subgroups?, f16? }`, booleans.
-fn read_device(value: &Value) -> Result<DeviceOptions, Error> {
-    let wrong = Error::Kind {
-        name: "option \"gpu\"",
-        expected: "{ defaultLimits?, subgroups?, f16? } of booleans",
-    };
-    let fields = value.as_object().ok_or_else(|| wrong.clone())?;
-    let mut options = DeviceOptions::default();
-    for (name, value) in fields {
-        let flag = value.as_bool().ok_or_else(|| wrong.clone())?;
-        match name.as_str() {
-            "defaultLimits" => options.default_limits = flag,
-            "subgroups" => options.without_subgroups = !flag,
-            "f16" => options.without_f16 = !flag,
-            _ => return Err(wrong),
-        }
-    }
-    Ok(options)
+fn read_variants(value: &Value) -> Option<Vec<InUse>> {
+    let named = value.as_object()?.iter().map(|(role, variant)| {
+        let variant = variant.as_str()?.to_owned();
+        let role = role.clone();
+        Some(InUse { role, variant })
+    });
+    named.collect()
 }
 
 fn read_precision(value: &Value) -> Result<Option<Precision>, Error> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Choices, choice, name_of};
+use super::{Choices, Finding, OnPhase, choice, name_of};
 use crate::Error;
 use crate::backend::cpu::Precision;
 use crate::compat::{CompatBackend, CompatLoader};
@@ -34,10 +34,19 @@ impl Settings {
             ("kvCache", Some("auto" | "f32")) => {}
             ("kvCache", _) => return Err(choice("kvCache", value, "\"auto\" and \"f32\"")),
             // What it says to leave unused is not used. The other artifact has checked it.
-            ("gpu", _) => {}
+            ("gpu" | "gpuReports" | "backendReason", _) => {}
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// candle-transformers' models are not profiled.
+    #[expect(
+        clippy::unused_self,
+        reason = "the other artifact's are, where they are asked for"
+    )]
+    pub(in crate::wasm) fn profiles(&self) -> bool {
+        false
     }
 
     /// A backend that waits for its model. Asynchronous because the other artifact has to wait
@@ -51,9 +60,33 @@ impl Settings {
         let choices = Choices {
             precision: name_of(Precision::Fast),
             backend_reason: reason.to_owned(),
+            profile: Vec::new(),
         };
         Ok((CompatBackend::new(), choices))
     }
+}
+
+/// Nothing: candle-transformers has no kernels to choose from.
+pub(in crate::wasm) enum Found {}
+
+/// Nothing has to be found.
+pub(in crate::wasm) fn find(_: &Settings, _: &mut SessionLoader, _: OnPhase) -> Option<Finding> {
+    None
+}
+
+/// Cannot be called.
+pub(in crate::wasm) fn adopt(_: &mut SessionLoader, found: Found) -> Option<String> {
+    match found {}
+}
+
+/// Cannot be called.
+pub(in crate::wasm) fn refusal(found: &Found) -> Option<&str> {
+    match *found {}
+}
+
+/// `model.info.gpu`.
+pub(in crate::wasm) fn report(_: &Hardware) -> Option<Value> {
+    None
 }
 
 /// `model.info.backend`.

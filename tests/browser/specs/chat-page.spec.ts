@@ -409,3 +409,19 @@ async function download(page: Page): Promise<Saved> {
   ]);
   return JSON.parse(readFileSync(await saved.path(), 'utf8')) as Saved;
 }
+
+test('shows what the browser offers, before and after a model', async ({ page, site }) => {
+  await page.goto(`${site.url}?autoload=1&model=models/default.gguf`);
+  await expect(page.locator('body')).toHaveAttribute('data-state', 'ready', { timeout: LOAD_MS });
+  await page.locator('[data-action="open-model"]').click();
+  const section = page.locator('[data-role="diagnosis"]');
+  await section.locator('summary').click();
+  const report = section.locator('[data-field="diagnosis-report"]');
+  await expect(report).toContainText('"secureContext": true');
+  await expect(report).toContainText('"gpuReports"');
+  const downloading = page.waitForEvent('download');
+  await section.locator('[data-action="download-diagnosis"]').click();
+  const file = await (await downloading).path();
+  const told = JSON.parse(readFileSync(file, 'utf8')) as { wasm: { simd: boolean } };
+  expect(told.wasm.simd).toBe(true);
+});

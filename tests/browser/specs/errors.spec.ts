@@ -115,7 +115,7 @@ test('unsupported-quantization names it', async () => {
 });
 
 test('out-of-memory: the address space ends before the weights do', async () => {
-  const workerUrl = `/workers/starving.js?left=${48 << 20}`;
+  const workerUrl = `/workers/starving.js?wasm=simd128&left=${48 << 20}`;
   const failure = await loadFailure(page, '/model.gguf', { workerUrl });
   expect(failure).toMatchObject({ code: 'out-of-memory' });
 });

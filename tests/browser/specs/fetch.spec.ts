@@ -20,7 +20,7 @@ test.beforeAll(async ({ browser, server }) => {
     new BroadcastChannel('steps').onmessage = ({ data }) => steps.push(String(data));
     const ends: string[] = [];
     new BroadcastChannel('ends').onmessage = ({ data }) => ends.push(String(data));
-    globalThis.model = await tokenbrook.load('/tiny.gguf', { workerUrl: '/workers/counting.js' });
+    globalThis.model = await tokenbrook.load('/tiny.gguf', { workerUrl: '/workers/counting.js?wasm=simd128' });
     const { OpenAI, createOpenAICompatible } = clients;
     const baseURL = 'http://local/v1';
     const openai = new OpenAI({
@@ -482,7 +482,7 @@ test('a failure after the first byte reaches clients as their errors', async ({
   const page = await openPage(browser, server);
   await importClients(page);
   const seen = await page.evaluate(async ([address, messages]) => {
-    const model = await tokenbrook.load('/tiny.gguf', { workerUrl: '/workers/failing.js' });
+    const model = await tokenbrook.load('/tiny.gguf', { workerUrl: '/workers/failing.js?wasm=simd128' });
     const baseURL = 'http://local/v1';
     const openai = new clients.OpenAI({
       baseURL,

@@ -10,7 +10,7 @@ import { PACKAGE } from '../support/package.js';
 
 /** What each entry exports, and the globals that every runtime has and it may touch. */
 const ENTRIES: Record<string, { names: string; touches: string[] }> = {
-  index: { names: 'TokenbrookError load', touches: [] },
+  index: { names: 'TokenbrookError diagnose load', touches: [] },
   client: {
     names: 'TokenbrookError createClient ready',
     touches: ['TextDecoder', 'TextEncoder'],
@@ -59,11 +59,13 @@ test('the manifest exports the entries and depends on nothing', () => {
   };
   expect(manifest.type).toBe('module');
   expect(manifest.dependencies).toBeUndefined();
-  expect(Object.keys(manifest.exports)).toEqual(['.', './client', './sse']);
+  expect(Object.keys(manifest.exports)).toEqual(['.', './client', './mock', './mock-service-worker', './sse']);
   for (const target of Object.values(manifest.exports).flatMap((entry) => Object.values(entry))) {
     expect(existsSync(join(PACKAGE, target))).toBe(true);
   }
-  for (const file of ['worker.js', 'engine.js', 'engine_bg.wasm', 'streaming_bg.wasm']) {
+  const modules = ['engine', 'engine-relaxed', 'compat', 'streaming'];
+  const files = modules.flatMap((name) => [`${name}.js`, `${name}_bg.wasm`]);
+  for (const file of ['worker.js', ...files]) {
     expect(existsSync(join(PACKAGE, file))).toBe(true);
   }
 });

@@ -11,7 +11,7 @@ test.beforeAll(async ({ browser, server }) => {
 test.afterAll(() => page.close());
 
 const trapping = (name: string, after: number): string =>
-  `/workers/trapping.js?export=${name}&after=${after}`;
+  `/workers/trapping.js?wasm=simd128&export=${name}&after=${after}`;
 
 test('a trap while loading rejects with internal, and the next load works', async () => {
   for (const [name, after] of [

@@ -20,7 +20,7 @@ test.describe('the stream of the default model', () => {
       new BroadcastChannel('steps').onmessage = ({ data }) => steps.push(String(data));
       Object.assign(globalThis, { steps });
     });
-    await loadDefault(page, { workerUrl: '/workers/counting.js' });
+    await loadDefault(page, { workerUrl: '/workers/counting.js?wasm=simd128' });
     fresh = await generate(page, PROMPT, { maxTokens: 24, temperature: 0 });
     other = await generate(page, OTHER, { maxTokens: 24, temperature: 0 });
   });

@@ -16,7 +16,8 @@ use crate::{args, paths, process, setup};
 /// How much work a build spends on speed and size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
-    /// No link-time optimization, no wasm-opt: what tests and the command line run.
+    /// No link-time optimization, no wasm-opt: what tests and the command line run. But for the
+    /// streaming module, which is always made as published: it takes seconds, and its size counts.
     Fast,
     /// What is published.
     Release,
@@ -27,6 +28,8 @@ pub(crate) enum Kind {
 pub(crate) enum Module {
     /// The models.
     Engine,
+    /// The same, for browsers that have relaxed SIMD.
+    Relaxed,
     /// The models of candle-transformers, in place of the forward pass.
     Compat,
     /// Server-sent events, the mock server, the stopwatch and the client.
@@ -34,12 +37,13 @@ pub(crate) enum Module {
 }
 
 impl Module {
-    pub(crate) const ALL: [Self; 3] = [Self::Engine, Self::Compat, Self::Streaming];
+    pub(crate) const ALL: [Self; 4] = [Self::Engine, Self::Relaxed, Self::Compat, Self::Streaming];
 
     /// What wasm-bindgen names its output after: `NAME.js` and `NAME_bg.wasm`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Engine => "engine",
+            Self::Relaxed => "engine-relaxed",
             Self::Compat => "compat",
             Self::Streaming => "streaming",
         }
@@ -53,10 +57,9 @@ impl Module {
     /// The cargo profile, which is also the name of its output folder.
     pub(crate) fn profile(self, kind: Kind) -> &'static str {
         match (self, kind) {
-            (Self::Engine | Self::Compat, Kind::Fast) => "release",
-            (Self::Engine | Self::Compat, Kind::Release) => "dist",
-            (Self::Streaming, Kind::Fast) => "streaming",
-            (Self::Streaming, Kind::Release) => "streaming-dist",
+            (Self::Streaming, _) => "streaming",
+            (_, Kind::Fast) => "release",
+            (_, Kind::Release) => "dist",
         }
     }
 
@@ -64,6 +67,7 @@ impl Module {
     pub(crate) fn features(self) -> &'static [&'static str] {
         match self {
             Self::Engine => &["--features", "compat-dependencies"],
+            Self::Relaxed => &["--features", "compat-dependencies,relaxed-simd"],
             Self::Compat => &["--features", "compat"],
             Self::Streaming => &crate::wasm::STREAMING,
         }
@@ -72,7 +76,7 @@ impl Module {
     /// What a build leaves.
     pub(crate) fn artifact(self, kind: Kind) -> PathBuf {
         match self {
-            Self::Compat => Wasm::compat_artifact(self.profile(kind)),
+            Self::Relaxed | Self::Compat => Wasm::own_artifact(self.name(), self.profile(kind)),
             Self::Engine | Self::Streaming => Wasm::artifact(self.profile(kind)),
         }
     }
@@ -114,20 +118,18 @@ pub(crate) fn fast(wasm: &Wasm) -> Result<()> {
 
 fn compile(wasm: &Wasm, kind: Kind, module: Module) -> Result<()> {
     let mut cargo = wasm.cargo();
-    let command = match module {
-        Module::Compat => "rustc",
-        Module::Engine | Module::Streaming => "build",
-    };
+    let own_place = matches!(module, Module::Relaxed | Module::Compat);
+    let command = if own_place { "rustc" } else { "build" };
     cargo.args([command, "--lib", "--package", "tokenbrook"]);
     cargo.args(module.features());
     cargo.args(["--target", crate::wasm::TARGET]);
     cargo.args(["--profile", module.profile(kind)]);
-    if module == Module::Compat {
+    if own_place {
         let artifact = module.artifact(kind);
         let folder = artifact.parent().context("the module has no folder")?;
         fs::create_dir_all(folder)?;
-        // The compiler is told where to put it, so that both builds stay fresh side by side in
-        // one folder, with their dependencies built once.
+        // The compiler is told where to put it, so that no build overwrites the module of another
+        // in their one folder, where dependencies are built once.
         cargo.args(["--crate-type", "cdylib", "--"]);
         cargo.arg(format!("--emit=link={}", artifact.display()));
     }

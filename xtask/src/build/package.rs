@@ -48,7 +48,7 @@ fn bound(module: Module, kind: Kind) -> Result<()> {
     let ran = stamp::unless_fresh(name, &inputs, &output, || {
         eprintln!("build: wasm-bindgen, {name}");
         bind(&compiled, name)?;
-        if kind == Kind::Release {
+        if kind == Kind::Release || module == Module::Streaming {
             optimize(&output, module)
         } else {
             Ok(())
@@ -74,16 +74,22 @@ fn bind(compiled: &Path, name: &str) -> Result<()> {
 
 fn optimize(file: &Path, module: Module) -> Result<()> {
     let level = match module {
-        Module::Engine | Module::Compat => "-O3",
-        Module::Streaming => "-Os",
+        Module::Streaming => "-Oz",
+        Module::Engine | Module::Relaxed | Module::Compat => "-O3",
     };
-    eprintln!("build: wasm-opt {level} (minutes)");
+    eprintln!(
+        "build: wasm-opt {level}, {} (minutes for an engine)",
+        module.name()
+    );
     let smaller = file.with_extension("wasm.opt");
     let mut command = Command::new("node");
     command
         .current_dir(paths::root())
         .arg("node_modules/binaryen/bin/wasm-opt");
     command.arg(level).args(WASM_OPT);
+    if module == Module::Relaxed {
+        command.arg("--enable-relaxed-simd");
+    }
     command.arg(file).arg("-o").arg(&smaller);
     process::run(&mut command)?;
     fs::rename(&smaller, file).with_context(|| format!("cannot write `{}`", file.display()))
@@ -96,6 +102,7 @@ fn face() -> Result<()> {
         .path(&paths::at_root("js"))?
         .path(&paths::at_root("package-lock.json"))?
         .path(&pkg().join("engine.d.ts"))?
+        .path(&pkg().join("engine-relaxed.d.ts"))?
         .path(&pkg().join("compat.d.ts"))?
         .path(&pkg().join("streaming.d.ts"))?;
     for text in TEXTS {

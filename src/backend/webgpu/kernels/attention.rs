@@ -179,6 +179,19 @@ impl Attention<'_> {
         }
     }
 
+    /// With `rows` rows, and `heads` query heads of a KV head, to a reading of keys and values.
+    fn cost(&self, rows: u32, heads: usize) -> Cost {
+        let layout = &self.layout;
+        let sets = (self.num_heads / layout.num_kv_heads).div_ceil(heads);
+        Cost {
+            kv_bytes: (2 * layout.num_kv_heads * sets) as u64 * layout.row_bytes(),
+            rows_a_kv_read: rows,
+            kv_macs: 2 * (self.num_heads * layout.head_dim) as u64,
+            window: self.window.map_or(0, count),
+            ..Cost::default()
+        }
+    }
+
     fn shader(&self, name: &'static str, lanes: u32, parts: &[&'static str]) -> Shader {
         let queries = if self.layout.head_dim.is_multiple_of(4) {
             include_str!("common/query_quads.wgsl")
@@ -220,7 +233,7 @@ fn dispatch_share(
     recorder: &mut Recorder<'_>,
     shader: &Shader,
     op: &Attention<'_>,
-    grid: [Extent; 3],
+    (grid, heads): ([Extent; 3], usize),
 ) {
     let params = op.params();
     let binds = [
@@ -231,7 +244,7 @@ fn dispatch_share(
         Bind::Write(op.scratch.parts),
         Bind::Write(op.scratch.stats),
     ];
-    recorder.dispatch(shader, &binds, grid, Cost::default());
+    recorder.dispatch(shader, &binds, grid, op.cost(1, heads));
 }
 
 fn serial(recorder: &mut Recorder<'_>, splits: u32, op: &Attention<'_>) {
@@ -255,7 +268,7 @@ fn serial(recorder: &mut Recorder<'_>, splits: u32, op: &Attention<'_>) {
         recorder,
         &shader,
         op,
-        [all, Extent::Fixed(1), Extent::Fixed(1)],
+        ([all, Extent::Fixed(1), Extent::Fixed(1)], 4),
     );
 }
 
@@ -282,7 +295,7 @@ fn decode(recorder: &mut Recorder<'_>, splits: u32, subgroups: bool, op: &Attent
         recorder,
         &shader,
         op,
-        [Extent::Fixed(splits), Extent::Fixed(head_sets), rows],
+        ([Extent::Fixed(splits), Extent::Fixed(head_sets), rows], 8),
     );
 }
 
@@ -314,7 +327,10 @@ fn prefill(recorder: &mut Recorder<'_>, op: &Attention<'_>) {
         &shader,
         &binds,
         [tiles, kv_heads, Extent::Fixed(1)],
-        Cost::default(),
+        op.cost(
+            (LINES / count(op.num_heads / op.layout.num_kv_heads)).max(1),
+            LINES as usize,
+        ),
     );
 }
 

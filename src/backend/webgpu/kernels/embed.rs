@@ -82,7 +82,7 @@ pub fn embed(recorder: &mut Recorder<'_>, op: &Embed<'_>) -> Result<(), GpuError
         ];
         let cost = Cost {
             weight_bytes: piece.format.row_bytes(width),
-            macs: 0,
+            ..Cost::default()
         };
         recorder.dispatch(&shader(piece.format), &binds, grid, cost);
     }

@@ -3,10 +3,12 @@
 mod case;
 mod params;
 mod shaders;
+mod timed;
 mod variant;
 
 pub use case::{Shape, case, case_in, plain, random_blocks, weights};
 pub(super) use shaders::activation_part;
+pub use timed::Timed;
 pub use variant::Variant;
 
 use super::super::planes::{Matrix, Piece};
@@ -245,7 +247,9 @@ fn record_piece(
     let cols = op.matrix.cols();
     let cost = Cost {
         weight_bytes: piece.rows as u64 * piece.format.row_bytes(cols),
+        rows_a_read: variant.tokens(),
         macs: piece.rows as u64 * cols as u64,
+        ..Cost::default()
     };
     let kind = shaders::Kind::of(op);
     let shader = shaders::product(variant, kind, piece.format, variant.lanes(params.blocks));

@@ -18,3 +18,4 @@ pub mod rms_norm_span;
 pub mod rope_table;
 pub mod sample;
 pub mod sample_case;
+pub mod yardstick;

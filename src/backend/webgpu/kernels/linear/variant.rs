@@ -117,7 +117,8 @@ impl Variant {
     }
 
     /// Whether invocations of a workgroup sum together.
-    pub(super) fn is_cooperative(self) -> bool {
+    #[must_use]
+    pub fn is_cooperative(self) -> bool {
         matches!(
             self.exact(),
             Self::Tree | Self::Subgroup | Self::TreeBy4 | Self::SubgroupBy4

@@ -1,0 +1,159 @@
+// The engines of the suite `peers` behind one interface, in the page. Each is used as its own
+// documentation shows it, decodes greedily, and is timed by the page's clock at its own stream.
+//
+//   open(name, { model, threads, contextTokens }) → { info, run, close }
+//   run(prompt, maxTokens) → { text, ids | null, startedMs, atMs: number[], promptTokens | null }
+
+/** Never reached: the run is over long before. */
+const STORY = 4096;
+
+async function tokenbrook(variant, { model, contextTokens }) {
+  const { load } = await import('/pkg/index.js');
+  const loaded = await load(model, {
+    backend: 'cpu',
+    contextLength: contextTokens,
+    workerUrl: variant === 'simd128' ? '/pkg/worker.js?wasm=simd128' : '/pkg/worker.js',
+  });
+  const run = async (prompt, maxTokens) => {
+    const startedMs = performance.now();
+    const stream = loaded.generate(prompt, { maxTokens, temperature: 0, ignoreEos: true });
+    const made = { text: '', ids: [], atMs: [], startedMs };
+    for await (const token of stream) {
+      made.atMs.push(performance.now());
+      made.ids.push(token.id);
+      made.text += token.text;
+    }
+    const { promptTokens, cachedTokens } = await stream.stats;
+    if (cachedTokens > 0) throw new Error(`${cachedTokens} tokens came from the cache`);
+    return { ...made, promptTokens };
+  };
+  return { info: loaded.info, run, close: () => loaded.dispose(), loaded };
+}
+
+async function wllama2({ model, threads, contextTokens }) {
+  const { Wllama } = await import('/peers/wllama-2/esm/index.js');
+  const folder = '/peers/wllama-2/esm';
+  const wllama = new Wllama(
+    {
+      'single-thread/wllama.wasm': `${folder}/single-thread/wllama.wasm`,
+      'multi-thread/wllama.wasm': `${folder}/multi-thread/wllama.wasm`,
+    },
+    { suppressNativeLog: true },
+  );
+  await wllama.loadModel([await blobOf(model)], { n_ctx: contextTokens, n_threads: threads });
+  const run = async (prompt, maxTokens) => {
+    const startedMs = performance.now();
+    const options = { nPredict: maxTokens, useCache: false, sampling: { temp: 0 }, stream: true };
+    const made = { text: '', ids: [], atMs: [], startedMs };
+    for await (const chunk of await wllama.createCompletion(prompt, options)) {
+      made.atMs.push(performance.now());
+      made.ids.push(chunk.token);
+      made.text = chunk.currentText;
+    }
+    return { ...made, promptTokens: null };
+  };
+  return { info: describe(wllama), run, close: () => wllama.exit() };
+}
+
+async function wllama3({ model, threads, contextTokens }) {
+  const { Wllama } = await import('/peers/wllama-3/esm/index.js');
+  const wllama = new Wllama(
+    { default: '/peers/wllama-3/esm/wasm/wllama.wasm' },
+    { suppressNativeLog: true },
+  );
+  const options = { n_ctx: contextTokens, n_threads: threads, n_gpu_layers: 0, n_parallel: 1 };
+  await wllama.loadModel([await blobOf(model)], options);
+  const run = async (prompt, maxTokens) => {
+    const startedMs = performance.now();
+    const made = { text: '', ids: null, atMs: [], startedMs };
+    const stream = await wllama.createCompletion({
+      prompt,
+      max_tokens: maxTokens,
+      temperature: 0,
+      cache_prompt: false,
+      stream: true,
+    });
+    let timings;
+    for await (const chunk of stream) {
+      timings = chunk.timings ?? timings;
+      const { text = '' } = chunk.choices[0] ?? {};
+      if (text === '') continue;
+      made.atMs.push(performance.now());
+      made.text += text;
+    }
+    return { ...made, promptTokens: timings?.prompt_n ?? null };
+  };
+  return { info: describe(wllama), run, close: () => wllama.exit() };
+}
+
+async function blobOf(url) {
+  return (await fetch(url)).blob();
+}
+
+function describe(wllama) {
+  return { backend: 'cpu', wasmVariant: 'simd128', threads: wllama.getNumThreads() };
+}
+
+const OPENERS = {
+  'tokenbrook simd128': (options) => tokenbrook('simd128', options),
+  'tokenbrook relaxed-simd': (options) => tokenbrook('relaxed-simd', options),
+  'wllama 2.4.0': wllama2,
+  'wllama 3.13.0': wllama3,
+};
+
+globalThis.open = async (name, options) => {
+  const startedMs = performance.now();
+  globalThis.engine = await OPENERS[name](options);
+  return { info: engine.info, loadMs: performance.now() - startedMs };
+};
+
+/** One run, as rates. */
+globalThis.sample = async (prompt, promptTokens, maxTokens) => {
+  const made = await engine.run(prompt, maxTokens);
+  const { atMs, startedMs } = made;
+  if (document.hidden) throw new Error('the page was hidden');
+  if (made.promptTokens !== null && made.promptTokens !== promptTokens) {
+    throw new Error(`it read ${made.promptTokens} prompt tokens, not ${promptTokens}`);
+  }
+  if (atMs.length < maxTokens / 2) throw new Error(`it made ${atMs.length} of ${maxTokens} tokens`);
+  const ttftMs = atMs[0] - startedMs;
+  const decodeMs = atMs.at(-1) - atMs[0];
+  return {
+    prefillTokensPerSecond: promptTokens > 1 ? (promptTokens / ttftMs) * 1000 : null,
+    decodeTokensPerSecond: maxTokens > 1 ? ((atMs.length - 1) / decodeMs) * 1000 : null,
+    ttftMs,
+    tokens: atMs.length,
+  };
+};
+
+/**
+ * Texts of exactly so many tokens, each with a beginning of its own, so that no engine finds it
+ * in a cache: `samples` for each length, from any text of some length.
+ */
+globalThis.cutPrompts = async (model, text, lengths, samples) => {
+  const { loaded, close } = await tokenbrook('simd128', { model, contextTokens: 64 });
+  const first = loaded.generate('x', { maxTokens: 1 });
+  for await (const _ of first);
+  const added = (await first.promptIds).length - (await loaded.tokenize('x')).length;
+  const ids = Array.from(await loaded.tokenize(text));
+  const ring = [];
+  while (ring.length < STORY) ring.push(...ids);
+  let start = 0;
+  const cut = async (length) => {
+    for (;;) {
+      start = (start + 1) % ids.length;
+      const part = await loaded.detokenize(ring.slice(start, start + Math.max(length - added, 1)));
+      // What was cut has to be read as the same tokens again.
+      if ((await loaded.tokenize(part)).length + added === length) return part;
+    }
+  };
+  const prompts = {};
+  for (const length of lengths) {
+    prompts[length] = [];
+    for (let i = 0; i < samples; i += 1) prompts[length].push(await cut(length));
+  }
+  await close();
+  return prompts;
+};
+
+document.title = 'ready';

@@ -1,0 +1,320 @@
+// The suite `peers`, in one run of one Chromium: every engine is loaded, warmed and asked for
+// tokens that are known, then all are measured in turn, sample by sample.
+// Usage: node bench-peers.mjs CONFIG, a JSON object that `cargo xtask bench` writes. What was
+// measured goes to stdout as JSON; how it goes is told on stderr.
+import { readFileSync, readdirSync } from 'node:fs';
+import { cpus, totalmem } from 'node:os';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { brotliCompressSync, constants } from 'node:zlib';
+import { chromium } from 'playwright-core';
+import { serve } from './serve.mjs';
+
+const FLAGS = [
+  '--no-sandbox',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+/** Threads of peers need shared memory, and that needs an isolated page. */
+const ISOLATED = {
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-embedder-policy': 'require-corp',
+  'cross-origin-resource-policy': 'same-origin',
+};
+const ENGINES = [
+  'tokenbrook relaxed-simd',
+  'tokenbrook simd128',
+  'wllama 2.4.0',
+  'wllama 3.13.0',
+];
+const DECODED = 64;
+/** Greedy ids are compared up to the first whose lead is smaller, in nats: as int8 allows. */
+const CLEAR_LEAD = 0.5;
+const LOADS = 3;
+
+const config = JSON.parse(process.argv[2]);
+const notes = [
+  'ORT-web and Transformers.js are left out: there are no ONNX weights of these models here.',
+  'candle-transformers in wasm is left out.',
+];
+const say = (text) => console.error(`bench: ${text}`);
+
+async function main() {
+  const here = (name) => fileURLToPath(new URL(name, import.meta.url));
+  const routes = {
+    '/': here('bench.html'),
+    '/bench-page.mjs': here('bench-page.mjs'),
+    '/pkg/': config.pkg,
+    '/peers/': join(config.peers, 'node_modules'),
+  };
+  const models = config.models.map(({ file }) => {
+    if (file === undefined) throw new Error('this suite takes models that are files');
+    routes[`/model/${basename(file)}`] = file;
+    return { file, url: encodeURI(`/model/${basename(file)}`), name: nameOf(file) };
+  });
+  const server = await serve({ routes, headers: ISOLATED });
+  const browser = await chromium.launch({ executablePath: config.chromium, args: FLAGS });
+  try {
+    const run = { browser, url: server.url, rows: [], downloads: new Map() };
+    for (const model of models) {
+      for (const threads of config.threads) await measure(run, model, threads);
+    }
+    process.stdout.write(`${JSON.stringify(report(run))}\n`);
+  } finally {
+    await browser.close();
+    await server.close();
+  }
+}
+
+/** `name Q4_1` of `name.Q4_1.gguf`: it ends in the quantization's name. */
+function nameOf(file) {
+  const stem = basename(file).replace(/\.gguf$/i, '');
+  return stem.replace(/[.-](?=I?Q\d[^.-]*$|B?F\d+$)/i, ' ');
+}
+
+async function measure(run, model, threads) {
+  const lengths = [...config.prompts].sort((a, b) => a - b);
+  const reference = referenceOf(model.file);
+  const contextTokens = Math.max(256, lengths.at(-1) + DECODED + 8);
+  const prompts = await inPage(run, (page) =>
+    page.evaluate((args) => globalThis.cutPrompts(...args), [
+      model.url,
+      reference.text,
+      lengths,
+      config.samples + 1,
+    ]),
+  );
+  const names = ENGINES.filter((name) => config.engines.length === 0 || matches(name));
+  const engines = [];
+  for (const name of names) {
+    const engine = await open(run, name, { model: model.url, threads, contextTokens });
+    if (engine === null) continue;
+    engine.rows = lengths.map((promptTokens) => rowOf(engine, model, promptTokens));
+    const failure = await check(engine, reference);
+    if (failure !== null) {
+      notes.push(`${name}, ${model.name}, ${threads} threads, is left out: ${failure}.`);
+      await engine.context.close();
+      continue;
+    }
+    engines.push(engine);
+  }
+  // The first round warms all of them and is not kept.
+  for (let round = 0; round <= config.samples; round += 1) {
+    say(`${model.name}, ${threads} threads, round ${round} of ${config.samples}`);
+    for (const engine of engines) await sampleAll(engine, lengths, prompts, round);
+  }
+  for (const engine of engines) {
+    for (const row of engine.rows) row.peakBytes = peakBytes(engine.pid);
+    run.rows.push(...engine.rows);
+    await engine.context.close();
+  }
+}
+
+const matches = (name) => config.engines.some((part) => name.startsWith(part));
+
+async function sampleAll(engine, lengths, prompts, round) {
+  await engine.page.bringToFront();
+  for (const [index, length] of lengths.entries()) {
+    // Deep and shallow tell how decoding depends on depth; between them, one token is enough.
+    const ends = index === 0 || index === lengths.length - 1;
+    const args = [prompts[length][round], length, ends ? DECODED : 1];
+    const sample = await engine.page.evaluate((args) => globalThis.sample(...args), args);
+    if (round > 0) engine.rows[index].samples.push(sample);
+  }
+}
+
+/** Loads an engine a few times, and keeps the last. Null where it cannot do what is asked. */
+async function open(run, name, options) {
+  const times = [];
+  for (let load = 1; ; load += 1) {
+    const engine = await start(run, name, options);
+    times.push(engine.loadMs);
+    if (engine.info.threads !== options.threads) {
+      notes.push(`${name} has no build for ${options.threads} threads.`);
+      await engine.context.close();
+      return null;
+    }
+    if (load === Math.min(LOADS, config.samples)) {
+      times.sort((a, b) => a - b);
+      say(`${name}: loaded in ${times.map((ms) => ms.toFixed(0)).join(', ')} ms`);
+      return { ...engine, loadMs: times[times.length >> 1] };
+    }
+    await engine.context.close();
+  }
+}
+
+async function start(run, name, options) {
+  const context = await run.browser.newContext();
+  const page = await context.newPage();
+  page.on('pageerror', (error) => say(`${name}: ${error.message}`));
+  const files = new Set();
+  context.on('request', (request) => files.add(new URL(request.url()).pathname));
+  await page.goto(run.url);
+  await page.waitForFunction(() => document.title === 'ready');
+  const before = renderers();
+  const opened = await page.evaluate((args) => globalThis.open(...args), [name, options]);
+  noteDownloads(run, name, files);
+  return { name, context, page, pid: grown(before, renderers()), ...opened };
+}
+
+async function inPage(run, work) {
+  const context = await run.browser.newContext();
+  const page = await context.newPage();
+  await page.goto(run.url);
+  await page.waitForFunction(() => document.title === 'ready');
+  const value = await work(page);
+  await context.close();
+  return value;
+}
+
+function rowOf(engine, model, promptTokens) {
+  const { backend, threads, wasmVariant } = engine.info;
+  return {
+    engine: engine.name.replace(/^tokenbrook .*/, 'tokenbrook'),
+    model: model.name,
+    backend,
+    threads,
+    wasmVariant,
+    promptTokens,
+    loadMs: engine.loadMs,
+    peakBytes: null,
+    samples: [],
+  };
+}
+
+// Tokens that are known.
+
+/** A prompt, the text that follows, and a longer text to cut prompts from. */
+function referenceOf(file) {
+  const wanted = basename(file).toLowerCase().replace(/[^a-z0-9]/g, '');
+  const fold = (text) => text.toLowerCase().replace(/[^a-z0-9]/g, '');
+  const all = readdirSync(config.references)
+    .filter((name) => name.endsWith('.json') && name !== 'cases.json')
+    .map((name) => JSON.parse(readFileSync(join(config.references, name), 'utf8')));
+  const own = all.find(({ model }) => fold(model) === wanted);
+  const family = own ?? all.find(({ model }) => fold(model).slice(0, 6) === wanted.slice(0, 6));
+  if (family === undefined) throw new Error(`there is no reference for ${basename(file)}`);
+  const clear = ({ greedy_margin: leads = [] }) => {
+    const first = leads.findIndex((lead) => lead < CLEAR_LEAD);
+    return first === -1 ? leads.length : first;
+  };
+  const [best] = [...family.cases].sort((a, b) => clear(b) - clear(a));
+  const long = family.cases.find(({ name }) => name === 'long-forced');
+  return {
+    prompt: best.prompt_text,
+    text: long.prompt_text,
+    greedyText: best.greedy_text,
+    greedyIds: best.greedy_ids,
+    // Another quantization of the same weights has leads of its own: half as many tokens.
+    clear: own === undefined ? clear(best) >> 1 : clear(best),
+  };
+}
+
+/** Null where the engine writes what it should, else what is wrong. */
+async function check(engine, { prompt, greedyText, greedyIds, clear }) {
+  if (clear < 2) return 'the reference has no clear tokens';
+  const made = await engine.page.evaluate(
+    ([prompt, count]) => globalThis.engine.run(prompt, count),
+    [prompt, clear],
+  );
+  const right =
+    made.ids === null
+      ? made.text.length > 0 && greedyText.startsWith(made.text)
+      : made.ids.every((id, i) => id === greedyIds[i]) && made.ids.length === clear;
+  if (right) say(`${engine.name}: ${clear} greedy tokens are the reference's`);
+  return right ? null : `it writes ${JSON.stringify(made.text)}`;
+}
+
+// Memory: the most that the page's process ever held in RAM.
+
+function renderers() {
+  const found = new Map();
+  if (process.platform !== 'linux') return found;
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+    try {
+      const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+      if (command.includes('--type=renderer')) found.set(pid, memoryField(pid, 'VmRSS'));
+    } catch {
+      // It ended meanwhile.
+    }
+  }
+  return found;
+}
+
+function memoryField(pid, name) {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  const kilobytes = new RegExp(`${name}:\\s+(\\d+) kB`).exec(status)?.[1];
+  return Number(kilobytes ?? 0) * 1024;
+}
+
+/** The process that took most while a model was loaded. */
+function grown(before, after) {
+  const growth = ([pid, bytes]) => bytes - (before.get(pid) ?? 0);
+  return [...after].sort((a, b) => growth(b) - growth(a))[0]?.[0] ?? null;
+}
+
+function peakBytes(pid) {
+  if (pid === null) return null;
+  try {
+    return memoryField(pid, 'VmHWM') || null;
+  } catch {
+    return null;
+  }
+}
+
+// Downloads beside the model.
+
+function noteDownloads(run, name, paths) {
+  if (run.downloads.has(name)) return;
+  const roots = { '/pkg/': config.pkg, '/peers/': join(config.peers, 'node_modules') };
+  const entry = { engine: name, files: 0, bytes: 0, brotliBytes: 0 };
+  for (const path of paths) {
+    const root = Object.keys(roots).find((prefix) => path.startsWith(prefix));
+    if (root === undefined) continue;
+    const bytes = readFileSync(join(roots[root], path.slice(root.length)));
+    entry.files += 1;
+    entry.bytes += bytes.length;
+    entry.brotliBytes += brotli(bytes);
+  }
+  run.downloads.set(name, entry);
+}
+
+/** As a site that compresses its files once would serve it. */
+function brotli(bytes) {
+  const params = {
+    [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY,
+    [constants.BROTLI_PARAM_LGWIN]: constants.BROTLI_MAX_WINDOW_BITS,
+    [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+  };
+  return brotliCompressSync(bytes, { params }).length;
+}
+
+function report(run) {
+  const version = (name) =>
+    JSON.parse(readFileSync(join(config.peers, 'node_modules', name, 'package.json'))).version;
+  const pkg = JSON.parse(readFileSync(join(config.pkg, 'package.json')));
+  const [cpu] = cpus();
+  return {
+    date: new Date().toISOString().slice(0, 10),
+    machine: { cpu: cpu?.model ?? 'unknown', cores: cpus().length, memoryBytes: totalmem() },
+    browser: `Chromium ${run.browser.version()}`,
+    versions: {
+      tokenbrook: `${pkg.version} (${config.build} build)`,
+      'wllama 2': version('wllama-2'),
+      'wllama 3': version('wllama-3'),
+    },
+    notes: [...new Set(notes)],
+    downloads: [...run.downloads.values()],
+    rows: run.rows,
+  };
+}
+
+try {
+  await main();
+} catch (error) {
+  console.error(`error: ${error.message}`);
+  process.exitCode = 1;
+}

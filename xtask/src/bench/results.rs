@@ -1,0 +1,173 @@
+//! `benches/RESULTS.md`, made from a report.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::report::{Report, figure};
+use crate::paths;
+
+/// Peers of this name, in any version, are what ratios are taken to.
+const YARDSTICK: &str = "wllama";
+const OURS: &str = "tokenbrook";
+
+/// Writes the file anew.
+pub(super) fn write(suite: &str, report: &Report) -> Result<()> {
+    let file = paths::at_root("benches/RESULTS.md");
+    fs::write(&file, text(suite, report))
+        .with_context(|| format!("cannot write `{}`", file.display()))
+}
+
+fn text(suite: &str, report: &Report) -> String {
+    let mut text = format!(
+        "# Results\n\nMade by `cargo xtask bench --suite {suite} --write-results`; \
+         [README.md](README.md) says how it is measured. All rows are of one run.\n\n"
+    );
+    for name in ["date", "machine", "browser", "versions"] {
+        text += &format!("- {name}: {}\n", plain(&report.json()[name]));
+    }
+    text += "\n## Rates, times and memory\n\n";
+    text += &markdown(&report.cells());
+    text += &format!("\n## Ratios to the better {YARDSTICK}\n\n");
+    text += &markdown(&ratios(report));
+    text += "\n## Downloaded beside the model\n\n";
+    text += &markdown(&downloads(report));
+    for note in report.notes() {
+        text += &format!("\n- {note}");
+    }
+    text + "\n"
+}
+
+/// An object as `name value, name value`.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(fields) => {
+            let parts = fields
+                .iter()
+                .map(|(name, value)| format!("{name} {}", plain(value)));
+            parts.collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    }
+}
+
+fn markdown(lines: &[Vec<String>]) -> String {
+    let mut text = String::new();
+    for (index, line) in lines.iter().enumerate() {
+        text += &format!("| {} |\n", line.join(" | "));
+        if index == 0 {
+            text += &format!("|{}\n", "---|".repeat(line.len()));
+        }
+    }
+    text
+}
+
+/// Each of our rows against the fastest yardstick in the same place, rate by rate.
+fn ratios(report: &Report) -> Vec<Vec<String>> {
+    let head = ["model", "wasm", "threads", "prompt", "prefill", "decode"];
+    let mut lines = vec![head.map(str::to_owned).to_vec()];
+    for row in report.rows().iter().filter(|row| row["engine"] == OURS) {
+        let ratio = |name: &str| {
+            let best = report
+                .rows()
+                .iter()
+                .filter(|other| is_yardstick(row, other));
+            let best = best
+                .filter_map(|other| other[name].as_f64())
+                .reduce(f64::max);
+            let value = row[name].as_f64().zip(best).map(|(ours, best)| ours / best);
+            value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2} ×"))
+        };
+        lines.push(vec![
+            plain(&row["model"]),
+            plain(&row["wasmVariant"]),
+            plain(&row["threads"]),
+            plain(&row["promptTokens"]),
+            ratio("prefillTokensPerSecond"),
+            ratio("decodeTokensPerSecond"),
+        ]);
+    }
+    lines
+}
+
+fn is_yardstick(row: &Value, other: &Value) -> bool {
+    let place = ["model", "threads", "promptTokens"];
+    other["engine"]
+        .as_str()
+        .is_some_and(|name| name.starts_with(YARDSTICK))
+        && place.iter().all(|name| row[name] == other[name])
+}
+
+fn downloads(report: &Report) -> Vec<Vec<String>> {
+    let mut lines = vec![
+        ["engine", "files", "kB", "kB, brotli"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    let found = report.json()["downloads"].as_array();
+    for entry in found.map_or(&[][..], Vec::as_slice) {
+        let kilobytes = |name: &str| figure(entry[name].as_f64().map(|bytes| bytes / 1e3), 0);
+        lines.push(vec![
+            plain(&entry["engine"]),
+            plain(&entry["files"]),
+            kilobytes("bytes"),
+            kilobytes("brotliBytes"),
+        ]);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::report::tests::row;
+    use super::*;
+
+    #[test]
+    fn ratios_are_to_the_better_peer_of_the_same_place() {
+        let rows = json!([
+            row("tokenbrook", 1, &[30.0]),
+            row("wllama 3", 1, &[10.0]),
+            row("wllama 2", 1, &[12.0]),
+            row("wllama 2", 2, &[60.0]),
+            row("other", 1, &[90.0]),
+        ]);
+        let report = Report::new(json!({ "rows": rows })).unwrap();
+        let lines = ratios(&report);
+        assert_eq!(lines.len(), 2);
+        assert_eq!(
+            lines[1],
+            ["m Q4_1", "simd128", "1", "128", "2.50 ×", "2.50 ×"]
+        );
+    }
+
+    #[test]
+    fn without_a_peer_there_is_no_ratio() {
+        let report = Report::new(json!({ "rows": [row("tokenbrook", 2, &[30.0])] })).unwrap();
+        assert_eq!(ratios(&report)[1][4..], ["–", "–"]);
+    }
+
+    #[test]
+    fn the_text_names_machine_versions_and_what_is_left_out() {
+        let report = Report::new(json!({
+            "rows": [row("tokenbrook", 1, &[30.0])],
+            "machine": { "cpu": "Some CPU" },
+            "versions": { "tokenbrook": "0.1.0" },
+            "downloads": [{ "engine": "tokenbrook", "files": 3, "bytes": 9000,
+                "brotliBytes": 1500 }],
+            "notes": ["ORT-web is left out."],
+        }));
+        let text = text("peers", &report.unwrap());
+        for part in [
+            "- machine: cpu Some CPU\n",
+            "- versions: tokenbrook 0.1.0\n",
+            "| tokenbrook | 3 | 9 | 2 |\n",
+            "\n- ORT-web is left out.\n",
+        ] {
+            assert!(text.contains(part), "{part}");
+        }
+    }
+}
