@@ -18,6 +18,8 @@ pub(super) mod check;
 mod plain;
 #[cfg(target_arch = "wasm32")]
 mod simd;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 
