@@ -12,6 +12,7 @@ mod packed;
 mod rope;
 mod rounded;
 mod team;
+mod unpack;
 
 use super::ledger::Ledger;
 use super::memory::{allocate, bytes_of};
@@ -34,8 +35,8 @@ use team::Team;
 /// How products of weights and activations are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// Activations rounded in blocks of 32: to int8, and to 14 bits for Q8_0 weights; f32 for
-    /// F32, F16, BF16, IQ4_NL and MXFP4 weights.
+    /// Activations rounded in blocks: to int8, and to 14 bits for Q8_0 weights; f32 for F32, F16,
+    /// BF16, IQ4_NL and MXFP4 weights.
     Fast,
     /// f32 activations for all weights.
     Exact,

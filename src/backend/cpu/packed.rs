@@ -6,20 +6,19 @@
 //! half belongs to quad `i`, its high half to quad `i + 4`. Further bits of a code lie in planes
 //! behind: one bit a quad where codes have 5 bits, two where they have 6.
 
-use half::f16;
-
+use super::rounded::BYTES;
+use super::unpack::{Unpacked, unpack};
 use crate::backend::BackendError;
 use crate::gguf::GgmlType;
-use crate::quant::{
-    self, BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0, BlockQ5_1, BlockQ5K,
-    BlockQ6K, BlockQ8_0,
-};
 
 /// Rows of a group.
 pub(super) const ROWS: usize = 4;
 
 /// Columns of a block.
 pub(super) const COLS: usize = 32;
+
+/// Blocks of a block of a K-quant.
+pub(super) const WIDE: usize = 8;
 
 /// How the elements of a type are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +31,8 @@ pub(super) enum Layout {
         halves: usize,
         /// Whether there are minima.
         mins: bool,
+        /// Whether scales and minima are small integers times factors of [`WIDE`] blocks.
+        wide: bool,
         /// What is subtracted from each code.
         zero: u8,
     },
@@ -42,20 +43,21 @@ pub(super) enum Layout {
 impl Layout {
     /// The layout of a type, if it has kernels.
     pub(super) fn of(ggml_type: GgmlType) -> Option<Self> {
-        let codes = |high, halves, mins, zero| Self::Codes {
+        let codes = |high, halves, mins, wide, zero| Self::Codes {
             high,
             halves,
             mins,
+            wide,
             zero,
         };
         Some(match ggml_type {
-            GgmlType::Q4_0 => codes(0, 1, false, 8),
-            GgmlType::Q4_1 | GgmlType::Q4_K => codes(0, 1, true, 0),
-            GgmlType::Q5_0 => codes(1, 1, false, 16),
-            GgmlType::Q5_1 | GgmlType::Q5_K => codes(1, 1, true, 0),
-            GgmlType::Q6_K => codes(2, 2, false, 32),
-            GgmlType::Q2_K => codes(0, 2, true, 0),
-            GgmlType::Q3_K => codes(0, 2, false, 4),
+            GgmlType::Q4_0 => codes(0, 1, false, false, 8),
+            GgmlType::Q4_1 => codes(0, 1, true, false, 0),
+            GgmlType::Q5_0 => codes(1, 1, false, false, 16),
+            GgmlType::Q5_1 => codes(1, 1, true, false, 0),
+            GgmlType::Q4_K => codes(0, 1, true, true, 0),
+            GgmlType::Q5_K => codes(1, 1, true, true, 0),
+            GgmlType::Q6_K => codes(2, 2, false, true, 32),
             GgmlType::Q8_0 => Self::Signed,
             _ => return None,
         })
@@ -69,11 +71,32 @@ impl Layout {
         }
     }
 
-    /// Scales, then minima, of a block of four rows.
-    pub(super) fn factors(self) -> usize {
+    /// Blocks that share factors.
+    fn span(self) -> usize {
         match self {
-            Self::Codes { halves, mins, .. } => ROWS * halves * (1 + usize::from(mins)),
+            Self::Codes { wide: true, .. } => WIDE,
+            _ => 1,
+        }
+    }
+
+    /// Factors of four rows: scales, then minima.
+    fn factors(self) -> usize {
+        match self {
+            Self::Codes { mins, .. } => ROWS * (1 + usize::from(mins)),
             Self::Signed => ROWS,
+        }
+    }
+
+    /// Small integers of a block of four rows: of the scales, then of the minima.
+    fn steps(self) -> usize {
+        match self {
+            Self::Codes {
+                wide: true,
+                halves,
+                mins,
+                ..
+            } => ROWS * halves * (1 + usize::from(mins)),
+            _ => 0,
         }
     }
 }
@@ -86,9 +109,12 @@ pub(super) struct Packed {
     /// Blocks of a row.
     pub(super) blocks: usize,
     codes: Vec<u8>,
+    /// `[group, block / span, scale or minimum, 4]`.
     factors: Vec<f32>,
-    /// Of signed codes: minus 8192 times the sum of each row's codes, `[group, block, 4]`.
-    offsets: Vec<i32>,
+    /// `[group, block, scale or minimum, half, 4]` where factors span blocks.
+    steps: Vec<i8>,
+    /// Of signed codes, where kernels read bytes: the sum of each row's codes, `[group, block, 4]`.
+    sums: Vec<i16>,
 }
 
 /// One group of four rows.
@@ -96,21 +122,16 @@ pub(super) struct Packed {
 pub(super) struct Group<'a> {
     /// [`Layout::code_bytes`] a block.
     pub(super) codes: &'a [u8],
-    /// [`Layout::factors`] a block.
+    /// [`Layout::factors`] for each [`Layout::span`] of blocks.
     pub(super) factors: &'a [f32],
-    /// Four a block where codes are signed.
+    /// [`Layout::steps`] a block.
+    pub(super) steps: &'a [i8],
+    /// Four a block where codes are signed and kernels read bytes.
     #[cfg_attr(
-        not(target_arch = "wasm32"),
-        expect(dead_code, reason = "the kernels of wasm32 read it")
+        not(all(target_arch = "wasm32", feature = "relaxed-simd")),
+        expect(dead_code, reason = "relaxed SIMD alone shifts activations")
     )]
-    pub(super) offsets: &'a [i32],
-}
-
-/// What a block of one row says, whatever its type.
-struct Unpacked {
-    codes: [u8; COLS],
-    scales: [f32; 2],
-    mins: [f32; 2],
+    pub(super) sums: &'a [i16],
 }
 
 impl Packed {
@@ -123,14 +144,15 @@ impl Packed {
     ) -> Result<Self, BackendError> {
         let blocks = cols / COLS;
         let groups = rows.div_ceil(ROWS);
-        let offsets = if layout == Layout::Signed { ROWS } else { 0 };
+        let sums = if BYTES && layout == Layout::Signed { ROWS } else { 0 };
         let mut packed = Self {
             layout,
             rows,
             blocks,
             codes: zeros(&[groups, blocks, layout.code_bytes()])?,
-            factors: zeros(&[groups, blocks, layout.factors()])?,
-            offsets: zeros(&[groups, blocks, offsets])?,
+            factors: zeros(&[groups, blocks / layout.span(), layout.factors()])?,
+            steps: zeros(&[groups, blocks, layout.steps()])?,
+            sums: zeros(&[groups, blocks, sums])?,
         };
         let row_bytes = bytes.len() / rows;
         let mut unpacked = Vec::new();
@@ -149,39 +171,40 @@ impl Packed {
 
     pub(super) fn group(&self, group: usize) -> Group<'_> {
         let part = |len: usize| group * self.blocks * len..(group + 1) * self.blocks * len;
-        let offsets = if self.offsets.is_empty() { 0 } else { ROWS };
+        let factors = self.blocks / self.layout.span() * self.layout.factors();
+        let sums = if self.sums.is_empty() { 0 } else { ROWS };
         Group {
             codes: &self.codes[part(self.layout.code_bytes())],
-            factors: &self.factors[part(self.layout.factors())],
-            offsets: &self.offsets[part(offsets)],
+            factors: &self.factors[group * factors..(group + 1) * factors],
+            steps: &self.steps[part(self.layout.steps())],
+            sums: &self.sums[part(sums)],
         }
     }
 
     /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
-        self.codes.len() + 4 * (self.factors.len() + self.offsets.len())
+        self.codes.len() + self.steps.len() + 4 * self.factors.len() + 2 * self.sums.len()
     }
 
     /// Writes the blocks of one row.
     fn put(&mut self, row: usize, unpacked: &[Unpacked]) {
         let (group, lane) = (row / ROWS, row % ROWS);
         let (code_bytes, factors) = (self.layout.code_bytes(), self.layout.factors());
+        let (span, steps) = (self.layout.span(), self.layout.steps());
         for (b, block) in unpacked.iter().enumerate() {
             let at = group * self.blocks + b;
             let codes = &mut self.codes[at * code_bytes..][..code_bytes];
-            let place = &mut self.factors[at * factors..][..factors];
-            place[lane] = block.scales[0];
+            let place = self.factors[at / span * factors..][..factors].chunks_mut(ROWS);
+            for (place, factor) in place.zip(block.factors) {
+                place[lane] = factor;
+            }
             match self.layout {
-                Layout::Codes {
-                    high, halves, mins, ..
-                } => {
+                Layout::Codes { high, halves, .. } => {
                     put_codes(high, lane, &block.codes, codes);
-                    if halves == 2 {
-                        place[ROWS + lane] = block.scales[1];
-                    }
-                    if mins {
-                        for (half, min) in block.mins[..halves].iter().enumerate() {
-                            place[ROWS * (halves + half) + lane] = *min;
+                    let place = self.steps[at * steps..][..steps].chunks_mut(ROWS * halves);
+                    for (place, steps) in place.zip(block.steps) {
+                        for (place, step) in place.chunks_mut(ROWS).zip(steps) {
+                            place[lane] = step;
                         }
                     }
                 }
@@ -189,9 +212,11 @@ impl Packed {
                     let mut sum = 0;
                     for (col, &code) in block.codes.iter().enumerate() {
                         codes[col / 4 * 16 + lane * 4 + col % 4] = code;
-                        sum += i32::from(code.cast_signed());
+                        sum += i16::from(code.cast_signed());
                     }
-                    self.offsets[at * ROWS + lane] = -8192 * sum;
+                    if let Some(place) = self.sums.get_mut(at * ROWS + lane) {
+                        *place = sum;
+                    }
                 }
             }
         }
@@ -222,40 +247,62 @@ impl Packed {
     fn dequantize_block(&self, group: Group<'_>, b: usize, out: &mut [[f32; ROWS]; COLS]) {
         let code_bytes = self.layout.code_bytes();
         let codes = &group.codes[b * code_bytes..][..code_bytes];
-        let factors = self.layout.factors();
-        let factors = &group.factors[b * factors..][..factors];
-        let mut scales = [[0.0_f32; ROWS]; 2];
-        let mut minima = [[0.0_f32; ROWS]; 2];
-        let mut wide = [0_i16; 128];
-        match self.layout {
+        let mut codes_wide = [0_i16; 128];
+        let [scales, minima] = match self.layout {
             Layout::Codes {
                 high,
                 halves,
                 mins,
+                wide,
                 zero,
             } => {
-                widen_codes(high, codes, &mut wide);
-                wide.iter_mut().for_each(|code| *code -= i16::from(zero));
-                for half in 0..2 {
-                    let at = ROWS * half.min(halves - 1);
-                    scales[half].copy_from_slice(&factors[at..at + ROWS]);
-                    if mins {
-                        let at = at + ROWS * halves;
-                        minima[half].copy_from_slice(&factors[at..at + ROWS]);
-                    }
-                }
+                widen_codes(high, codes, &mut codes_wide);
+                codes_wide.iter_mut().for_each(|code| *code -= i16::from(zero));
+                let [scales, minima] = group.scales(b, halves, mins, wide);
+                let half = halves - 1;
+                [[scales[0], scales[half]], [minima[0], minima[half]]]
             }
             Layout::Signed => {
-                widen_signed(codes, &mut wide);
-                scales.fill([factors[0], factors[1], factors[2], factors[3]]);
+                widen_signed(codes, &mut codes_wide);
+                group.scales(b, 1, false, false).map(|both| [both[0]; 2])
             }
-        }
+        };
         for (col, out) in out.iter_mut().enumerate() {
             for (lane, out) in out.iter_mut().enumerate() {
-                let code = f32::from(wide[col / 4 * 16 + lane * 4 + col % 4]);
+                let code = f32::from(codes_wide[col / 4 * 16 + lane * 4 + col % 4]);
                 *out = code * scales[col / 16][lane] + minima[col / 16][lane];
             }
         }
+    }
+}
+
+impl Group<'_> {
+    /// Scales and minima of the halves of a block; 0 where there are none.
+    #[inline(always)]
+    pub(super) fn scales(
+        &self,
+        b: usize,
+        halves: usize,
+        mins: bool,
+        wide: bool,
+    ) -> [[[f32; ROWS]; 2]; 2] {
+        let kinds = 1 + usize::from(mins);
+        let span = if wide { WIDE } else { 1 };
+        let factors = &self.factors.as_chunks::<ROWS>().0[b / span * kinds..][..kinds];
+        let steps = self.steps.as_chunks::<ROWS>().0;
+        let mut scales = [[[0.0; ROWS]; 2]; 2];
+        for (kind, factor) in factors.iter().enumerate() {
+            for half in 0..halves {
+                scales[kind][half] = *factor;
+                if wide {
+                    let steps = &steps[(b * kinds + kind) * halves + half];
+                    for (scale, step) in scales[kind][half].iter_mut().zip(steps) {
+                        *scale *= f32::from(*step);
+                    }
+                }
+            }
+        }
+        scales
     }
 }
 
@@ -300,72 +347,6 @@ pub(super) fn widen_codes(high: usize, codes: &[u8], out: &mut [i16; 128]) {
 pub(super) fn widen_signed(codes: &[u8], out: &mut [i16; 128]) {
     for (out, &code) in out.iter_mut().zip(codes) {
         *out = i16::from(code.cast_signed());
-    }
-}
-
-/// The blocks of 32 columns of one row.
-fn unpack(ggml_type: GgmlType, bytes: &[u8], out: &mut Vec<Unpacked>) {
-    match ggml_type {
-        GgmlType::Q4_0 => each(bytes, |b: &BlockQ4_0| {
-            out.push(plain(b.d, [0; 2], nibbles(&b.qs)));
-        }),
-        GgmlType::Q4_1 => each(bytes, |b: &BlockQ4_1| {
-            out.push(plain(b.d, b.m, nibbles(&b.qs)));
-        }),
-        GgmlType::Q5_0 => each(bytes, |b: &BlockQ5_0| {
-            out.push(plain(b.d, [0; 2], five_bits(b.qh, &b.qs)));
-        }),
-        GgmlType::Q5_1 => each(bytes, |b: &BlockQ5_1| {
-            out.push(plain(b.d, b.m, five_bits(b.qh, &b.qs)));
-        }),
-        GgmlType::Q8_0 => each(bytes, |b: &BlockQ8_0| {
-            out.push(plain(b.d, [0; 2], b.qs.map(i8::cast_unsigned)));
-        }),
-        GgmlType::Q2_K => each(bytes, |b: &BlockQ2K| super_block(out, quant::codes_q2_k(b))),
-        GgmlType::Q3_K => each(bytes, |b: &BlockQ3K| super_block(out, quant::codes_q3_k(b))),
-        GgmlType::Q4_K => each(bytes, |b: &BlockQ4K| super_block(out, quant::codes_q4_k(b))),
-        GgmlType::Q5_K => each(bytes, |b: &BlockQ5K| super_block(out, quant::codes_q5_k(b))),
-        GgmlType::Q6_K => each(bytes, |b: &BlockQ6K| super_block(out, quant::codes_q6_k(b))),
-        // Layout::of names no other.
-        _ => {}
-    }
-}
-
-fn each<B: bytemuck::Pod>(bytes: &[u8], one: impl FnMut(&B)) {
-    bytemuck::cast_slice::<u8, B>(bytes).iter().for_each(one);
-}
-
-fn plain(scale: [u8; 2], min: [u8; 2], codes: [u8; COLS]) -> Unpacked {
-    Unpacked {
-        codes,
-        scales: [f16::from_le_bytes(scale).to_f32(); 2],
-        mins: [f16::from_le_bytes(min).to_f32(); 2],
-    }
-}
-
-fn nibbles(qs: &[u8; 16]) -> [u8; COLS] {
-    std::array::from_fn(|i| qs[i % 16] >> (i / 16 * 4) & 15)
-}
-
-fn five_bits(qh: [u8; 4], qs: &[u8; 16]) -> [u8; COLS] {
-    let mut codes = nibbles(qs);
-    let high = u32::from_le_bytes(qh);
-    for (i, code) in codes.iter_mut().enumerate() {
-        *code |= u8::from(high >> i & 1 == 1) << 4;
-    }
-    codes
-}
-
-/// Eight blocks of a K-quant.
-fn super_block(out: &mut Vec<Unpacked>, block: quant::SuperBlock) {
-    let (codes, _) = block.codes.as_chunks::<COLS>();
-    for (b, codes) in codes.iter().enumerate() {
-        let pair = |values: &[f32; 16]| [values[2 * b], values[2 * b + 1]];
-        out.push(Unpacked {
-            codes: *codes,
-            scales: pair(&block.scales),
-            mins: pair(&block.mins),
-        });
     }
 }
 

@@ -7,14 +7,12 @@ use crate::backend::BackendError;
 use crate::gguf::GgmlType;
 
 /// Every type that has kernels.
-pub(in crate::backend::cpu) const TYPES: [GgmlType; 10] = [
+pub(in crate::backend::cpu) const TYPES: [GgmlType; 8] = [
     GgmlType::Q4_0,
     GgmlType::Q4_1,
     GgmlType::Q5_0,
     GgmlType::Q5_1,
     GgmlType::Q8_0,
-    GgmlType::Q2_K,
-    GgmlType::Q3_K,
     GgmlType::Q4_K,
     GgmlType::Q5_K,
     GgmlType::Q6_K,
@@ -83,8 +81,6 @@ pub(in crate::backend::cpu) fn blocks(
     let block_bytes = usize::try_from(ggml_type.block_bytes()).unwrap_or(1);
     let floats: &[usize] = match ggml_type {
         GgmlType::Q4_1 | GgmlType::Q5_1 | GgmlType::Q4_K | GgmlType::Q5_K => &[0, 2],
-        GgmlType::Q2_K => &[80, 82],
-        GgmlType::Q3_K => &[108],
         GgmlType::Q6_K => &[208],
         _ => &[0],
     };

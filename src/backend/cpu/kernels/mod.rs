@@ -42,12 +42,14 @@ pub(super) trait Kernel {
     const HIGH: usize;
     const HALVES: usize;
     const MINS: bool;
+    const WIDE: bool;
     const ZERO: i32;
     const SIGNED: bool;
 }
 
 macro_rules! kernels {
-    ($($name:ident: $high:literal $halves:literal $mins:literal $zero:literal $signed:literal),*) => {
+    ($($name:ident: $high:literal $halves:literal $mins:literal $wide:literal
+        $zero:literal $signed:literal),*) => {
         $(
             #[derive(Debug)]
             struct $name;
@@ -55,6 +57,7 @@ macro_rules! kernels {
                 const HIGH: usize = $high;
                 const HALVES: usize = $halves;
                 const MINS: bool = $mins;
+                const WIDE: bool = $wide;
                 const ZERO: i32 = $zero;
                 const SIGNED: bool = $signed;
             }
@@ -63,14 +66,14 @@ macro_rules! kernels {
 }
 
 kernels! {
-    Four: 0 1 false 8 false,
-    FourMin: 0 1 true 0 false,
-    Five: 1 1 false 16 false,
-    FiveMin: 1 1 true 0 false,
-    Six: 2 2 false 32 false,
-    TwoMin: 0 2 true 0 false,
-    Three: 0 2 false 4 false,
-    Eight: 0 1 false 0 true
+    Four: 0 1 false false 8 false,
+    FourMin: 0 1 true false 0 false,
+    Five: 1 1 false false 16 false,
+    FiveMin: 1 1 true false 0 false,
+    FourWide: 0 1 true true 0 false,
+    FiveWide: 1 1 true true 0 false,
+    SixWide: 2 2 false true 32 false,
+    Eight: 0 1 false false 0 true
 }
 
 /// The bits of activations that a layout's kernel takes.
@@ -107,15 +110,15 @@ fn run<const PLAIN: bool>(
     match product.weights.layout {
         Layout::Signed => run_kernel::<Eight, PLAIN>(&work, out),
         Layout::Codes {
-            high, halves, mins, zero,
-        } => match (high, halves, mins, zero) {
-            (0, 1, false, _) => run_kernel::<Four, PLAIN>(&work, out),
-            (0, 1, true, _) => run_kernel::<FourMin, PLAIN>(&work, out),
-            (1, 1, false, _) => run_kernel::<Five, PLAIN>(&work, out),
-            (1, _, _, _) => run_kernel::<FiveMin, PLAIN>(&work, out),
-            (0, _, true, _) => run_kernel::<TwoMin, PLAIN>(&work, out),
-            (0, _, false, _) => run_kernel::<Three, PLAIN>(&work, out),
-            _ => run_kernel::<Six, PLAIN>(&work, out),
+            high, mins, wide, ..
+        } => match (high, mins, wide) {
+            (0, false, _) => run_kernel::<Four, PLAIN>(&work, out),
+            (0, true, false) => run_kernel::<FourMin, PLAIN>(&work, out),
+            (0, true, true) => run_kernel::<FourWide, PLAIN>(&work, out),
+            (1, false, _) => run_kernel::<Five, PLAIN>(&work, out),
+            (1, true, false) => run_kernel::<FiveMin, PLAIN>(&work, out),
+            (1, true, true) => run_kernel::<FiveWide, PLAIN>(&work, out),
+            _ => run_kernel::<SixWide, PLAIN>(&work, out),
         },
     }
 }

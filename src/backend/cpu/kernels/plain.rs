@@ -24,11 +24,11 @@ pub(super) fn run<K: Kernel>(work: &Work<'_>, out: &mut [f32]) {
 
 fn tile<K: Kernel, const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [[f32; ROWS]; T] {
     let code_bytes = if K::SIGNED { 128 } else { 64 + 16 * K::HIGH };
-    let factors = ROWS * K::HALVES * (1 + usize::from(K::MINS));
     let mut sums = [[0.0_f32; ROWS]; T];
     let mut codes = [0_i16; 128];
     let blocks = group.codes.chunks_exact(code_bytes);
-    for (b, (block, factors)) in blocks.zip(group.factors.chunks_exact(factors)).enumerate() {
+    for (b, block) in blocks.enumerate() {
+        let [scales, mins] = group.scales(b, K::HALVES, K::MINS, K::WIDE);
         if K::SIGNED {
             widen_signed(block, &mut codes);
         } else {
@@ -41,14 +41,14 @@ fn tile<K: Kernel, const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [[f32; 
                 let offset = K::ZERO * (x.sums[b][0] + x.sums[b][1]);
                 for lane in 0..ROWS {
                     let sum = halves[0][lane] + halves[1][lane] - offset;
-                    sums[lane] += sum as f32 * (factors[lane] * scale);
+                    sums[lane] += sum as f32 * (scales[0][lane] * scale);
                 }
             } else {
                 for half in 0..2 {
                     let offset = K::ZERO * x.sums[b][half];
                     for lane in 0..ROWS {
                         let sum = halves[half][lane] - offset;
-                        sums[lane] += sum as f32 * (factors[ROWS * half + lane] * scale);
+                        sums[lane] += sum as f32 * (scales[half][lane] * scale);
                     }
                 }
             }
@@ -61,7 +61,7 @@ fn tile<K: Kernel, const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [[f32; 
                     };
                     let sum = scale * sum as f32;
                     for lane in 0..ROWS {
-                        sums[lane] += factors[ROWS * (K::HALVES + half) + lane] * sum;
+                        sums[lane] += mins[half][lane] * sum;
                     }
                 }
             }

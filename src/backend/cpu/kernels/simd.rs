@@ -2,12 +2,12 @@
 //! compile to one instruction, and a module whose instructions an engine lacks does not start.
 
 use std::arch::wasm32::{
-    f32x4_add, f32x4_convert_i32x4, f32x4_mul, f32x4_splat, i32x4_add, i32x4_splat, i32x4_sub,
-    u8x16_splat, u16x8_shl, u16x8_shr, v128, v128_and, v128_or,
+    f32x4_add, f32x4_convert_i32x4, f32x4_mul, f32x4_splat, i16x8_extend_low_i8x16, i32x4_add,
+    i32x4_extend_low_i16x8, i32x4_splat, i32x4_sub, u8x16_splat, u16x8_shl, u16x8_shr, v128, v128_and, v128_or,
 };
 
 use super::{Kernel, ROWS, Row, TOKENS, Work};
-use crate::backend::cpu::packed::Group;
+use crate::backend::cpu::packed::{Group, WIDE};
 
 #[cfg(not(feature = "relaxed-simd"))]
 use baseline as level;
@@ -18,10 +18,26 @@ use relaxed as level;
 #[cfg(feature = "relaxed-simd")]
 mod relaxed {
     use std::arch::wasm32::{
-        i32x4_add, i32x4_relaxed_dot_i8x16_i7x16_add, i32x4_shl, i32x4_splat, v128,
+        i32x4, i32x4_add, i32x4_relaxed_dot_i8x16_i7x16_add, i32x4_shl, i32x4_splat, i32x4_sub,
+        v128,
     };
 
     use super::super::Row;
+    use super::Group;
+
+    /// A block of activations for codes, and one for signed bytes.
+    pub(super) type Block = [u8; 32];
+    pub(super) type SignedBlock = [[u8; 32]; 2];
+
+    #[inline]
+    pub(super) fn block<'a>(x: &Row<'a>, b: usize) -> &'a Block {
+        &x.bytes[b]
+    }
+
+    #[inline]
+    pub(super) fn signed_block<'a>(x: &Row<'a>, b: usize) -> &'a SignedBlock {
+        &x.bytes.as_chunks().0[b]
+    }
 
     /// Codes as the dot product takes them.
     pub(super) type Codes = v128;
@@ -34,12 +50,12 @@ mod relaxed {
     /// A running sum of codes below 128 times signed bytes.
     pub(super) type Sum = v128;
 
-    pub(super) const ZERO: Sum = std::arch::wasm32::i32x4(0, 0, 0, 0);
+    pub(super) const ZERO: Sum = i32x4(0, 0, 0, 0);
 
     #[inline]
     #[target_feature(enable = "relaxed-simd")]
-    pub(super) fn add(sum: Sum, codes: Codes, x: &Row<'_>, b: usize, quad: usize) -> Sum {
-        i32x4_relaxed_dot_i8x16_i7x16_add(splat(&x.bytes[b], quad), codes, sum)
+    pub(super) fn add(sum: Sum, codes: Codes, x: &Block, quad: usize) -> Sum {
+        i32x4_relaxed_dot_i8x16_i7x16_add(splat(x, quad), codes, sum)
     }
 
     #[inline]
@@ -58,20 +74,26 @@ mod relaxed {
     pub(super) fn add_signed(
         [high, low]: SignedSum,
         codes: Codes,
-        x: &Row<'_>,
-        b: usize,
+        x: &SignedBlock,
         quad: usize,
     ) -> SignedSum {
         [
-            i32x4_relaxed_dot_i8x16_i7x16_add(codes, splat(&x.bytes[2 * b], quad), high),
-            i32x4_relaxed_dot_i8x16_i7x16_add(codes, splat(&x.bytes[2 * b + 1], quad), low),
+            i32x4_relaxed_dot_i8x16_i7x16_add(codes, splat(&x[0], quad), high),
+            i32x4_relaxed_dot_i8x16_i7x16_add(codes, splat(&x[1], quad), low),
         ]
     }
 
-    /// The total, with what the shift by 8192 has added taken off.
+    /// The total, less what the shift by 8192 has added: that times the sums of the codes.
     #[inline]
-    pub(super) fn total_signed([high, low]: SignedSum, offset: v128) -> v128 {
-        i32x4_add(i32x4_add(i32x4_shl(high, 7), low), offset)
+    pub(super) fn total_signed([high, low]: SignedSum, sums: v128) -> v128 {
+        i32x4_sub(i32x4_add(i32x4_shl(high, 7), low), i32x4_shl(sums, 13))
+    }
+
+    /// Sums of the signed codes of a block.
+    #[inline]
+    pub(super) fn code_sums(group: Group<'_>, b: usize) -> v128 {
+        let [a, b, c, d] = group.sums.as_chunks::<4>().0[b];
+        i32x4(a.into(), b.into(), c.into(), d.into())
     }
 
     /// Four bytes in each lane.
@@ -90,6 +112,20 @@ mod baseline {
     };
 
     use super::super::Row;
+    use super::Group;
+
+    pub(super) type Block = [i16; 32];
+    pub(super) type SignedBlock = Block;
+
+    #[inline]
+    pub(super) fn block<'a>(x: &Row<'a>, b: usize) -> &'a Block {
+        &x.wide[b]
+    }
+
+    #[inline]
+    pub(super) fn signed_block<'a>(x: &Row<'a>, b: usize) -> &'a Block {
+        &x.wide[b]
+    }
 
     /// Codes of the first two rows and of the others, as 16-bit numbers.
     pub(super) type Codes = [v128; 2];
@@ -105,8 +141,8 @@ mod baseline {
     pub(super) const ZERO: Sum = [std::arch::wasm32::i32x4(0, 0, 0, 0); 2];
 
     #[inline]
-    pub(super) fn add(sum: Sum, codes: Codes, x: &Row<'_>, b: usize, quad: usize) -> Sum {
-        let x: [u8; 8] = bytemuck::cast(x.wide[b].as_chunks::<4>().0[quad]);
+    pub(super) fn add(sum: Sum, codes: Codes, x: &Block, quad: usize) -> Sum {
+        let x: [u8; 8] = bytemuck::cast(x.as_chunks::<4>().0[quad]);
         let x = i64x2_splat(i64::from_le_bytes(x));
         [
             i32x4_add(sum[0], i32x4_dot_i16x8(codes[0], x)),
@@ -130,17 +166,21 @@ mod baseline {
     pub(super) fn add_signed(
         sum: SignedSum,
         codes: Codes,
-        x: &Row<'_>,
-        b: usize,
+        x: &Block,
         quad: usize,
     ) -> SignedSum {
-        add(sum, codes, x, b, quad)
+        add(sum, codes, x, quad)
     }
 
     /// Activations are not shifted here, so that there is nothing to take off.
     #[inline]
     pub(super) fn total_signed(sum: SignedSum, _: v128) -> v128 {
         total(sum)
+    }
+
+    #[inline]
+    pub(super) fn code_sums(_: Group<'_>, _: usize) -> v128 {
+        ZERO[0]
     }
 }
 
@@ -180,19 +220,19 @@ fn signed_tile<const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [v128; T] {
     let mut sums = [f32x4_splat(0.0); T];
     let blocks = group.codes.as_chunks::<128>().0.iter();
     let factors = group.factors.as_chunks::<ROWS>().0.iter();
-    let offsets = group.offsets.as_chunks::<ROWS>().0.iter();
-    for (b, ((block, factors), offsets)) in blocks.zip(factors).zip(offsets).enumerate() {
+    for (b, (block, factors)) in blocks.zip(factors).enumerate() {
         let quads = block.as_chunks::<16>().0;
+        let now: [_; T] = std::array::from_fn(|t| level::signed_block(&x[t], b));
         let mut totals = [level::SIGNED_ZERO; T];
         for (quad, codes) in quads.iter().enumerate() {
             let codes = level::codes(load(codes));
             for t in 0..T {
-                totals[t] = level::add_signed(totals[t], codes, &x[t], b, quad);
+                totals[t] = level::add_signed(totals[t], codes, now[t], quad);
             }
         }
-        let (factors, offsets) = (load_f32(factors), bytemuck::cast(*offsets));
+        let (factors, code_sums) = (load_f32(factors), level::code_sums(group, b));
         for t in 0..T {
-            let total = f32x4_convert_i32x4(level::total_signed(totals[t], offsets));
+            let total = f32x4_convert_i32x4(level::total_signed(totals[t], code_sums));
             let factor = f32x4_mul(factors, f32x4_splat(x[t].scales[b]));
             sums[t] = f32x4_add(sums[t], f32x4_mul(total, factor));
         }
@@ -204,28 +244,28 @@ fn signed_tile<const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [v128; T] {
 #[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
 fn code_tile<K: Kernel, const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [v128; T] {
     let code_bytes = 64 + 16 * K::HIGH;
-    let factors = ROWS * K::HALVES * (1 + usize::from(K::MINS));
     let mut sums = [f32x4_splat(0.0); T];
     let blocks = group.codes.chunks_exact(code_bytes);
-    for (b, (block, factors)) in blocks.zip(group.factors.chunks_exact(factors)).enumerate() {
+    for (b, block) in blocks.enumerate() {
         let parts = block.as_chunks::<16>().0;
+        let now: [_; T] = std::array::from_fn(|t| level::block(&x[t], b));
         let mut halves = [[level::ZERO; T]; 2];
         for i in 0..4 {
             let bytes = load(&parts[i]);
             let low = v128_and(bytes, u8x16_splat(15));
             let low = level::codes(with_high::<K>(low, parts, i));
             for t in 0..T {
-                halves[0][t] = level::add(halves[0][t], low, &x[t], b, i);
+                halves[0][t] = level::add(halves[0][t], low, now[t], i);
             }
             let high = v128_and(u16x8_shr(bytes, 4), u8x16_splat(15));
             let high = level::codes(with_high::<K>(high, parts, i + 4));
             // One row has time for a second chain of sums, four have no registers for it.
             let half = if T > 1 && K::HALVES == 1 { 0 } else { 1 };
             for t in 0..T {
-                halves[half][t] = level::add(halves[half][t], high, &x[t], b, i + 4);
+                halves[half][t] = level::add(halves[half][t], high, now[t], i + 4);
             }
         }
-        let factors = factors.as_chunks::<ROWS>().0;
+        let factors = factors::<K>(group, b);
         for t in 0..T {
             let scale = x[t].scales[b];
             let totals = halves.map(|half| level::total(half[t]));
@@ -258,7 +298,7 @@ fn with_high<K: Kernel>(codes: v128, parts: &[[u8; 16]], quad: usize) -> v128 {
 fn scaled<K: Kernel>(
     mut sum: v128,
     totals: [v128; 2],
-    (factors, scale): (&[[f32; ROWS]], f32),
+    ([scales, mins], scale): ([[v128; 2]; 2], f32),
     x_sums: [i32; 2],
 ) -> v128 {
     let x_sums = if K::HALVES == 1 {
@@ -276,17 +316,40 @@ fn scaled<K: Kernel>(
         if K::ZERO != 0 {
             total = i32x4_sub(total, i32x4_splat(K::ZERO * x_sums[half]));
         }
-        let factor = f32x4_mul(load_f32(&factors[half]), f32x4_splat(scale));
+        let factor = f32x4_mul(scales[half], f32x4_splat(scale));
         sum = f32x4_add(sum, f32x4_mul(f32x4_convert_i32x4(total), factor));
     }
     if K::MINS {
         for half in 0..K::HALVES {
             let x_sum = f32x4_splat(scale * x_sums[half] as f32);
-            let min = load_f32(&factors[K::HALVES + half]);
-            sum = f32x4_add(sum, f32x4_mul(min, x_sum));
+            sum = f32x4_add(sum, f32x4_mul(mins[half], x_sum));
         }
     }
     sum
+}
+
+/// [`Group::scales`], each of four rows in one register.
+#[inline]
+fn factors<K: Kernel>(group: Group<'_>, b: usize) -> [[v128; 2]; 2] {
+    let kinds = 1 + usize::from(K::MINS);
+    let span = if K::WIDE { WIDE } else { 1 };
+    let factors = &group.factors.as_chunks::<ROWS>().0[b / span * kinds..][..kinds];
+    let mut found = [[f32x4_splat(0.0); 2]; 2];
+    for (kind, factor) in factors.iter().enumerate() {
+        let factor = load_f32(factor);
+        if !K::WIDE {
+            found[kind] = [factor; 2];
+            continue;
+        }
+        let steps = &group.steps.as_chunks::<ROWS>().0[(b * kinds + kind) * K::HALVES..];
+        for (found, steps) in found[kind].iter_mut().zip(&steps[..K::HALVES]) {
+            let steps = i32::from_le_bytes(steps.map(i8::cast_unsigned));
+            let steps = i16x8_extend_low_i8x16(i32x4_splat(steps));
+            let steps = f32x4_convert_i32x4(i32x4_extend_low_i16x8(steps));
+            *found = f32x4_mul(factor, steps);
+        }
+    }
+    found
 }
 
 #[inline]
