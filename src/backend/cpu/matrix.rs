@@ -44,7 +44,9 @@ impl ProductScratch {
         rows: usize,
     ) -> Result<Self, BackendError> {
         let mut scratch = Self::empty();
-        let slab = matrices.iter().map(|matrix| matrix.scratch_len(precision, rows));
+        let slab = matrices
+            .iter()
+            .map(|matrix| matrix.scratch_len(precision, rows));
         scratch.slab = allocate("activations", &[slab.max().unwrap_or(0)], f32::NAN)?;
         let cols = |bits| {
             let using = matrices.iter().filter(move |matrix| matrix.packs(bits));
@@ -201,10 +203,7 @@ impl Matrix {
 
     /// Elements of scratch that [`Matrix::product`] needs for `m` rows.
     pub(super) fn scratch_len(&self, precision: Precision, m: usize) -> usize {
-        let slabs = self
-            .slabs
-            .iter()
-            .filter(|slab| slab.int8(precision));
+        let slabs = self.slabs.iter().filter(|slab| slab.int8(precision));
         slabs
             .map(|slab| match slab.tile(m) {
                 1 => 0,
@@ -393,19 +392,15 @@ impl Slab {
 
 /// Columns `first ..` of `out [m, n]` by the kernels: one row is split by its elements, several
 /// by rows.
-fn multiply_packed(
-    product: Product<'_>,
-    first: usize,
-    out: &mut [f32],
-    n: usize,
-    team: &Team,
-) {
+fn multiply_packed(product: Product<'_>, first: usize, out: &mut [f32], n: usize, team: &Team) {
     let rows = product.weights.rows;
     let groups = product.weights.groups();
     let m = out.len() / n;
     if m == 1 {
         let share = groups.div_ceil(team.size());
-        let parts = out[first..first + rows].chunks_mut(share * ROWS).enumerate();
+        let parts = out[first..first + rows]
+            .chunks_mut(share * ROWS)
+            .enumerate();
         let mut parts: Vec<_> = parts.collect();
         team.run(&mut parts, |(i, out)| {
             let groups = *i * share..((*i + 1) * share).min(groups);

@@ -26,9 +26,9 @@ use super::{
 };
 use crate::gguf::GgmlType;
 use attention::CacheLayout;
-use matrix::{Matrix, ProductScratch};
 #[cfg(feature = "compat")]
 pub(crate) use matrix::candle_type;
+use matrix::{Matrix, ProductScratch};
 use rope::RopeTable;
 use team::Team;
 

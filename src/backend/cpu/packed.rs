@@ -144,7 +144,11 @@ impl Packed {
     ) -> Result<Self, BackendError> {
         let blocks = cols / COLS;
         let groups = rows.div_ceil(ROWS);
-        let sums = if BYTES && layout == Layout::Signed { ROWS } else { 0 };
+        let sums = if BYTES && layout == Layout::Signed {
+            ROWS
+        } else {
+            0
+        };
         let mut packed = Self {
             layout,
             rows,
@@ -257,7 +261,9 @@ impl Packed {
                 zero,
             } => {
                 widen_codes(high, codes, &mut codes_wide);
-                codes_wide.iter_mut().for_each(|code| *code -= i16::from(zero));
+                codes_wide
+                    .iter_mut()
+                    .for_each(|code| *code -= i16::from(zero));
                 let [scales, minima] = group.scales(b, halves, mins, wide);
                 let half = halves - 1;
                 [[scales[0], scales[half]], [minima[0], minima[half]]]

@@ -76,7 +76,11 @@ impl Rounded {
     /// Makes room for `rows` rows of `cols` elements.
     pub(super) fn reserve(&mut self, rows: usize, cols: usize) -> Result<(), BackendError> {
         let blocks = rows.saturating_mul(cols.div_ceil(COLS));
-        let bytes = if BYTES { blocks.saturating_mul(self.planes()) } else { 0 };
+        let bytes = if BYTES {
+            blocks.saturating_mul(self.planes())
+        } else {
+            0
+        };
         let reserved = self.wide.try_reserve_exact(blocks).is_ok()
             && self.bytes.try_reserve_exact(bytes).is_ok()
             && self.scales.try_reserve_exact(blocks).is_ok()
@@ -105,7 +109,11 @@ impl Rounded {
         self.wide.resize(blocks.len(), [0; COLS]);
         self.scales.resize(blocks.len(), 0.0);
         self.sums.resize(blocks.len(), [0; 2]);
-        let places = self.wide.iter_mut().zip(&mut self.scales).zip(&mut self.sums);
+        let places = self
+            .wide
+            .iter_mut()
+            .zip(&mut self.scales)
+            .zip(&mut self.sums);
         for (((wide, scale), sums), x) in places.zip(blocks) {
             *scale = round(self.bits, x, wide);
             for (sum, half) in sums.iter_mut().zip(wide.as_chunks::<16>().0) {
@@ -118,7 +126,10 @@ impl Rounded {
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the range of each is in its comment")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the range of each is in its comment"
+    )]
     fn fill_bytes(&mut self) {
         match self.bits {
             Bits::Eight => {
@@ -169,13 +180,20 @@ fn round(bits: Bits, x: &[f32; COLS], out: &mut [i16; COLS]) -> f32 {
     for x in x.as_chunks::<8>().0 {
         for lane in 0..8 {
             let size = x[lane].abs();
-            lanes[lane] = if size > lanes[lane] { size } else { lanes[lane] };
+            lanes[lane] = if size > lanes[lane] {
+                size
+            } else {
+                lanes[lane]
+            };
             // NaN of what is not finite.
             zeros[lane] += x[lane] * 0.0;
         }
     }
     let zero: f32 = zeros.iter().sum();
-    let largest = lanes.iter().fold(0.0_f32, |a, &b| if b > a { b } else { a }) + zero;
+    let largest = lanes
+        .iter()
+        .fold(0.0_f32, |a, &b| if b > a { b } else { a })
+        + zero;
     if largest.is_nan() || largest < f32::MIN_POSITIVE * 16384.0 {
         out.fill(0);
         return largest * 0.0;

@@ -14,7 +14,10 @@ impl Team {
 
     /// Runs `work` on every part and returns when all are done. Parts are disjoint by their
     /// types, so that they may run at once.
-    #[expect(clippy::unused_self, reason = "a pool has threads to hand the parts to")]
+    #[expect(
+        clippy::unused_self,
+        reason = "a pool has threads to hand the parts to"
+    )]
     pub(super) fn run<P: Send>(&self, parts: &mut [P], work: impl Fn(&mut P) + Sync) {
         parts.iter_mut().for_each(work);
     }

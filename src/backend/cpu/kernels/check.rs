@@ -1,9 +1,9 @@
 //! The comparison of every kernel with its plain twin, bit for bit, on sizes that leave rests.
 
 use super::{Product, bits, run};
+use crate::backend::BackendError;
 use crate::backend::cpu::packed::{Layout, Packed, ROWS};
 use crate::backend::cpu::rounded::Rounded;
-use crate::backend::BackendError;
 use crate::gguf::GgmlType;
 
 /// Every type that has kernels.
@@ -44,10 +44,8 @@ fn agrees(
     seed: u64,
 ) -> Result<bool, BackendError> {
     let cols = wide * 256;
-    let (Some(layout), Some(row_bytes)) = (
-        Layout::of(ggml_type),
-        ggml_type.row_bytes(cols as u64),
-    ) else {
+    let (Some(layout), Some(row_bytes)) = (Layout::of(ggml_type), ggml_type.row_bytes(cols as u64))
+    else {
         return Ok(false);
     };
     let mut random = Random(seed);

@@ -82,7 +82,5 @@ fn dot(codes: &[i16; 128], x: &[i16; COLS]) -> [[i32; ROWS]; 2] {
             lanes[i] += i32::from(codes[i]) * i32::from(repeated[i]);
         }
     }
-    lanes.map(|lanes| {
-        std::array::from_fn(|row| lanes[row * 4..row * 4 + 4].iter().sum())
-    })
+    lanes.map(|lanes| std::array::from_fn(|row| lanes[row * 4..row * 4 + 4].iter().sum()))
 }

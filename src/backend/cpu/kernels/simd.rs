@@ -3,7 +3,8 @@
 
 use std::arch::wasm32::{
     f32x4_add, f32x4_convert_i32x4, f32x4_mul, f32x4_splat, i16x8_extend_low_i8x16, i32x4_add,
-    i32x4_extend_low_i16x8, i32x4_splat, i32x4_sub, u8x16_splat, u16x8_shl, u16x8_shr, v128, v128_and, v128_or,
+    i32x4_extend_low_i16x8, i32x4_splat, i32x4_sub, u8x16_splat, u16x8_shl, u16x8_shr, v128,
+    v128_and, v128_or,
 };
 
 use super::{Kernel, ROWS, Row, TOKENS, Work};
@@ -107,15 +108,14 @@ mod relaxed {
 #[cfg(not(feature = "relaxed-simd"))]
 mod baseline {
     use std::arch::wasm32::{
-        i16x8_extend_high_i8x16, i16x8_extend_low_i8x16, i32x4_add, i32x4_dot_i16x8,
-        i32x4_shuffle, i64x2_splat, v128,
+        i16x8_extend_high_i8x16, i16x8_extend_low_i8x16, i32x4_add, i32x4_dot_i16x8, i32x4_shuffle,
+        i64x2_splat, v128,
     };
 
     use super::super::Row;
     use super::Group;
 
     pub(super) type Block = [i16; 32];
-    pub(super) type SignedBlock = Block;
 
     #[inline]
     pub(super) fn block<'a>(x: &Row<'a>, b: usize) -> &'a Block {
@@ -132,7 +132,10 @@ mod baseline {
 
     #[inline]
     pub(super) fn codes(bytes: v128) -> Codes {
-        [i16x8_extend_low_i8x16(bytes), i16x8_extend_high_i8x16(bytes)]
+        [
+            i16x8_extend_low_i8x16(bytes),
+            i16x8_extend_high_i8x16(bytes),
+        ]
     }
 
     /// A running sum of the first two rows and of the others.
@@ -163,12 +166,7 @@ mod baseline {
     pub(super) const SIGNED_ZERO: SignedSum = ZERO;
 
     #[inline]
-    pub(super) fn add_signed(
-        sum: SignedSum,
-        codes: Codes,
-        x: &Block,
-        quad: usize,
-    ) -> SignedSum {
+    pub(super) fn add_signed(sum: SignedSum, codes: Codes, x: &Block, quad: usize) -> SignedSum {
         add(sum, codes, x, quad)
     }
 

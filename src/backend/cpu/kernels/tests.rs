@@ -64,7 +64,10 @@ fn products_are_the_sums_of_rounded_activations() {
                 .flat_map(|(wide, scale)| wide.map(|x| f64::from(x) * f64::from(*scale)))
                 .collect();
             for (a, b) in integers.iter().zip(&x[t * cols..]) {
-                assert!((a - f64::from(*b)).abs() <= 0.501 * step, "{ty}: {a} of {b}");
+                assert!(
+                    (a - f64::from(*b)).abs() <= 0.501 * step,
+                    "{ty}: {a} of {b}"
+                );
             }
             for n in 0..rows {
                 let terms = values[n * cols..(n + 1) * cols].iter().zip(&integers);
@@ -72,7 +75,10 @@ fn products_are_the_sums_of_rounded_activations() {
                 let size: f64 = terms.clone().map(f64::abs).sum();
                 let (want, found) = (terms.sum::<f64>(), f64::from(found[t * rows + n]));
                 // Minima cancel: the sum of sizes of products and minima apart is larger.
-                assert!((want - found).abs() < 2e-6 * size, "{ty}: {found}, not {want}");
+                assert!(
+                    (want - found).abs() < 2e-6 * size,
+                    "{ty}: {found}, not {want}"
+                );
             }
         }
     }
