@@ -173,6 +173,7 @@ impl Packed {
         self.rows.div_ceil(ROWS)
     }
 
+    #[inline]
     pub(super) fn group(&self, group: usize) -> Group<'_> {
         let part = |len: usize| group * self.blocks * len..(group + 1) * self.blocks * len;
         let factors = self.blocks / self.layout.span() * self.layout.factors();

@@ -149,6 +149,7 @@ impl Rounded {
         }
     }
 
+    #[inline]
     pub(super) fn row(&self, row: usize) -> Row<'_> {
         let range = row * self.blocks..(row + 1) * self.blocks;
         let bytes = if BYTES {
