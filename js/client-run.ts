@@ -1,4 +1,7 @@
 // One call of a client: from rung to rung to the first text, then to the end of the reply.
+//
+// Long because one call has one state: whatever ends an attempt (a refusal, a cut, a time-out, a
+// stop) decides with it whether the next one asks again, resumes, or goes a rung down.
 
 import type { CheckedClient, Provider } from './client-options.js';
 import { TokenbrookError } from './errors.js';

@@ -1,4 +1,7 @@
 // The public types. Units are in the names: `Ms` milliseconds, `Bytes` bytes, `Tokens` counts.
+//
+// Long because it is what a developer reads: all that the main entry speaks of, with its
+// documentation, in one place.
 
 /** One GGUF file: an address (relative ones are resolved against the page) or its bytes. */
 export type SourceFile = string | URL | Blob;

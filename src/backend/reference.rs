@@ -3,6 +3,9 @@
 //! Weights are dequantized to f32 when written, activations and the KV cache are f32, and sums
 //! run in f64, so that what differs from this backend by more than rounding is wrong.
 //! Nothing of the other backends' arithmetic is used here.
+//!
+//! Long because it is one implementation of a trait with many methods, and all of its arithmetic
+//! is to be read beside them.
 
 use super::ledger::Ledger;
 use super::memory::{bytes_of, grow};

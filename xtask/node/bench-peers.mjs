@@ -6,18 +6,11 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { brotliCompressSync, constants } from 'node:zlib';
 import { chromium } from 'playwright-core';
+import { brotliBytes } from './brotli.mjs';
+import { FLAGS } from './chromium.mjs';
 import { serve } from './serve.mjs';
 
-const FLAGS = [
-  '--no-sandbox',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-];
 /** Threads of peers need shared memory, and that needs an isolated page. */
 const ISOLATED = {
   'cross-origin-opener-policy': 'same-origin',
@@ -277,19 +270,9 @@ function noteDownloads(run, name, paths) {
     const bytes = readFileSync(join(roots[root], path.slice(root.length)));
     entry.files += 1;
     entry.bytes += bytes.length;
-    entry.brotliBytes += brotli(bytes);
+    entry.brotliBytes += brotliBytes(bytes);
   }
   run.downloads.set(name, entry);
-}
-
-/** As a site that compresses its files once would serve it. */
-function brotli(bytes) {
-  const params = {
-    [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY,
-    [constants.BROTLI_PARAM_LGWIN]: constants.BROTLI_MAX_WINDOW_BITS,
-    [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
-  };
-  return brotliCompressSync(bytes, { params }).length;
 }
 
 function report(run) {

@@ -5,18 +5,8 @@ import { writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
+import { GPU_FLAGS } from './chromium.mjs';
 import { serve } from './serve.mjs';
-
-const BROWSER_FLAGS = [
-  '--no-sandbox',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-  '--enable-unsafe-webgpu',
-  '--use-webgpu-adapter=swiftshader',
-];
 
 const config = JSON.parse(process.argv[2]);
 
@@ -30,7 +20,7 @@ async function main() {
     },
   });
   // Playwright ends the browser on SIGINT, SIGTERM and SIGHUP.
-  const browser = await chromium.launch({ executablePath: config.chromium, args: BROWSER_FLAGS });
+  const browser = await chromium.launch({ executablePath: config.chromium, args: GPU_FLAGS });
   try {
     const page = await browser.newPage();
     page.on('console', (message) => console.error(`browser: ${message.text()}`));

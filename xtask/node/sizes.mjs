@@ -5,7 +5,9 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
-import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
+import { gzipSync } from 'node:zlib';
+
+import { brotliBytes } from './brotli.mjs';
 
 /** The largest modules, in bytes after brotli. */
 const LIMITS = {
@@ -60,17 +62,8 @@ function* walk(folder) {
 function measure(file) {
   const bytes = readFileSync(file);
   const key = createHash('sha256').update(bytes).digest('hex');
-  used[key] = known[key] ?? [bytes.length, gzipSync(bytes, { level: 9 }).length, brotli(bytes)];
+  used[key] = known[key] ?? [bytes.length, gzipSync(bytes, { level: 9 }).length, brotliBytes(bytes)];
   return used[key];
-}
-
-function brotli(bytes) {
-  const params = {
-    [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY,
-    [constants.BROTLI_PARAM_LGWIN]: constants.BROTLI_MAX_WINDOW_BITS,
-    [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
-  };
-  return brotliCompressSync(bytes, { params }).length;
 }
 
 function grouped(number) {

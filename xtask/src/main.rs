@@ -56,6 +56,7 @@ Options of chat and score, and the last two of bench:
 
 Environment:
   TOKENBROOK_CHROMIUM   the browser to drive, where it is not found by itself
+  TOKENBROOK_FIREFOX    the second browser of the tests
   XDG_CACHE_HOME        where the model and the compiler's pieces are kept (~/.cache)
 ";
 

@@ -3,6 +3,9 @@
 //!
 //! It computes while the forward pass records: every operation has run when its call returns,
 //! and [`Backend::submit`] only marks the results readable.
+//!
+//! Long because it is one implementation of a trait with many methods; the arithmetic lies in
+//! the modules below.
 
 mod attention;
 mod kernels;

@@ -42,7 +42,8 @@ impl WebGpuBackend {
         self.report().map_or(&[], |report| &report.checks)
     }
 
-    /// What was found out about the device; `None` before [`ready`](crate::backend::Backend::ready).
+    /// What was found out about the device; `None` before
+    /// [`ready`](crate::backend::Backend::ready).
     #[must_use]
     pub fn report(&self) -> Option<&Report> {
         self.kernels.as_ref().map(|kernels| &kernels.report)

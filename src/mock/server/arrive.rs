@@ -1,4 +1,7 @@
 //! A request comes to the server: what it asks for, and whether it gets it.
+//!
+//! Long because every way in is here: the routes, what each reads of its request, admission, and
+//! each answer that needs no generator.
 
 use serde_json::Value;
 

@@ -1,4 +1,7 @@
 //! Requests to responses over time.
+//!
+//! Long because it is the whole face of a server and its queue of what happens when; what then
+//! happens is in the modules below.
 
 mod arrive;
 mod connection;

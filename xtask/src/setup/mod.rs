@@ -4,7 +4,9 @@
 
 mod apt;
 mod chromium;
+mod firefox;
 mod model;
+mod nginx;
 mod npm;
 mod standard_library;
 mod vulkan;
@@ -55,6 +57,8 @@ pub(crate) fn all() -> Result<Ready> {
 pub(crate) fn for_tests() -> Result<Ready> {
     let ready = all()?;
     step("Vulkan driver", vulkan::ready)?;
+    step("Firefox", firefox::ready)?;
+    step("nginx", nginx::ready)?;
     Ok(ready)
 }
 
