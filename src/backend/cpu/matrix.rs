@@ -6,8 +6,8 @@ use candle_core::CpuStorage;
 use candle_core::quantized::{GgmlDType, QuantizedType};
 
 use super::kernels::{self, Product};
-use super::packed::{Layout, Packed, ROWS};
-use super::rounded::{Bits, Rounded};
+use super::packed::{COLS, Layout, NO_VALUES, Packed, ROWS, Values};
+use super::rounded::{Digits, Form, Rounded};
 use super::team::Team;
 use super::{Precision, math};
 use crate::backend::BackendError;
@@ -19,19 +19,18 @@ use crate::quant;
 /// Buffers of products.
 #[derive(Debug)]
 pub(super) struct ProductScratch {
-    eight: Rounded,
-    fourteen: Rounded,
+    /// Activations in the forms that kernels take.
+    rounded: [Rounded; Form::ALL.len()],
     /// Products of one slab by candle's kernels.
     slab: Vec<f32>,
-    /// A group of rows in f32, `[K, 4]`.
-    group: Vec<[f32; ROWS]>,
+    /// A group of rows in f32.
+    group: Vec<Values>,
 }
 
 impl ProductScratch {
     pub(super) fn empty() -> Self {
         Self {
-            eight: Rounded::new(Bits::Eight),
-            fourteen: Rounded::new(Bits::Fourteen),
+            rounded: Form::ALL.map(Rounded::new),
             slab: Vec::new(),
             group: Vec::new(),
         }
@@ -48,18 +47,23 @@ impl ProductScratch {
             .iter()
             .map(|matrix| matrix.scratch_len(precision, rows));
         scratch.slab = allocate("activations", &[slab.max().unwrap_or(0)], f32::NAN)?;
-        let cols = |bits| {
-            let using = matrices.iter().filter(move |matrix| matrix.packs(bits));
+        let cols = |form| {
+            let using = matrices.iter().filter(move |matrix| {
+                [Digits::Few, Digits::Many]
+                    .iter()
+                    .any(|&digits| matrix.takes(form, digits))
+            });
             using.map(Matrix::cols).max().unwrap_or(0)
         };
         match precision {
             Precision::Fast => {
-                scratch.eight.reserve(rows, cols(Bits::Eight))?;
-                scratch.fourteen.reserve(rows, cols(Bits::Fourteen))?;
+                for rounded in &mut scratch.rounded {
+                    rounded.reserve(rows, cols(rounded.form()))?;
+                }
             }
             Precision::Exact => {
-                let cols = cols(Bits::Eight).max(cols(Bits::Fourteen));
-                let reserved = scratch.group.try_reserve_exact(cols);
+                let cols = Form::ALL.map(cols).into_iter().max().unwrap_or(0);
+                let reserved = scratch.group.try_reserve_exact(cols / COLS);
                 reserved.map_err(|_| BackendError::OutOfMemory {
                     what: "activations",
                     bytes: cols as u64 * 16,
@@ -71,7 +75,7 @@ impl ProductScratch {
 
     /// Bytes held.
     pub(super) fn bytes(&self) -> u64 {
-        let rounded = self.eight.bytes() + self.fourteen.bytes();
+        let rounded: u64 = self.rounded.iter().map(Rounded::bytes).sum();
         rounded + bytes_of(&self.slab) + bytes_of(&self.group)
     }
 }
@@ -193,10 +197,10 @@ impl Matrix {
             .sum()
     }
 
-    /// Whether kernels that take activations of these bits multiply some of the rows.
-    fn packs(&self, bits: Bits) -> bool {
+    /// Whether kernels that take activations in this form multiply some of the rows.
+    fn takes(&self, form: Form, digits: Digits) -> bool {
         self.slabs.iter().any(|slab| match &slab.blocks {
-            Blocks::Packed(packed) => kernels::bits(packed.layout) == bits,
+            Blocks::Packed(packed) => kernels::form(packed.layout, digits) == form,
             _ => false,
         })
     }
@@ -240,7 +244,7 @@ impl Matrix {
     /// `y[t, n] = sum_k w[n, k] x[t, k]`: `x [m, K]` → `out [m, N]`.
     pub(super) fn product(
         &self,
-        precision: Precision,
+        (precision, digits): (Precision, Digits),
         m: usize,
         x: &[f32],
         out: &mut [f32],
@@ -248,8 +252,8 @@ impl Matrix {
     ) -> Result<(), BackendError> {
         let n = out.len() / m;
         if precision == Precision::Fast {
-            for rounded in [&mut scratch.eight, &mut scratch.fourteen] {
-                if self.packs(rounded.bits()) {
+            for rounded in &mut scratch.rounded {
+                if self.takes(rounded.form(), digits) {
                     rounded.fill(x, self.cols);
                 }
             }
@@ -258,10 +262,8 @@ impl Matrix {
             if let Blocks::Packed(packed) = &slab.blocks {
                 match precision {
                     Precision::Fast => {
-                        let x = match kernels::bits(packed.layout) {
-                            Bits::Eight => &scratch.eight,
-                            Bits::Fourteen => &scratch.fourteen,
-                        };
+                        let form = kernels::form(packed.layout, digits);
+                        let x = &scratch.rounded[form as usize];
                         let weights = packed;
                         multiply_packed(Product { weights, x }, slab.first_row, out, n, team);
                     }
@@ -417,31 +419,36 @@ fn multiply_packed(product: Product<'_>, first: usize, out: &mut [f32], n: usize
     });
 }
 
+/// Rows of activations that share a pass over a group in the exact product: each takes four of
+/// the sixteen registers that are sure to be there.
+const EXACT_TOKENS: usize = 2;
+
 /// The same with f32 activations and weights; each group is dequantized once for all rows.
 fn multiply_exact(
     weights: &Packed,
     x: &[f32],
     out: &mut [f32],
     [first, k, n]: [usize; 3],
-    group: &mut Vec<[f32; ROWS]>,
+    group: &mut Vec<Values>,
 ) {
-    group.resize(k, [0.0; ROWS]);
+    group.resize(weights.blocks, NO_VALUES);
     for g in 0..weights.groups() {
-        weights.dequantize(g, group);
+        kernels::dequantize(weights, g, group);
+        let quads = group.as_flattened();
         let column = first + g * ROWS;
         let rows = ROWS.min(weights.rows - g * ROWS);
-        let tiles = x.chunks(kernels::TOKENS * k);
-        for (x, out) in tiles.zip(out.chunks_mut(kernels::TOKENS * n)) {
-            if x.len() == kernels::TOKENS * k {
+        let tiles = x.chunks(EXACT_TOKENS * k);
+        for (x, out) in tiles.zip(out.chunks_mut(EXACT_TOKENS * n)) {
+            if x.len() == EXACT_TOKENS * k {
                 let x = std::array::from_fn(|t| &x[t * k..(t + 1) * k]);
-                let sums = math::dot_group::<{ kernels::TOKENS }>(group, x);
+                let sums = math::dot_quads::<EXACT_TOKENS>(quads, x);
                 for (sums, out) in sums.iter().zip(out.chunks_mut(n)) {
                     out[column..column + rows].copy_from_slice(&sums[..rows]);
                 }
                 continue;
             }
             for (x, out) in x.chunks(k).zip(out.chunks_mut(n)) {
-                let [sums] = math::dot_group(group, [x]);
+                let [sums] = math::dot_quads(quads, [x]);
                 out[column..column + rows].copy_from_slice(&sums[..rows]);
             }
         }

@@ -33,13 +33,14 @@ use attention::CacheLayout;
 pub(crate) use matrix::candle_type;
 use matrix::{Matrix, ProductScratch};
 use rope::RopeTable;
+use rounded::Digits;
 use team::Team;
 
 /// How products of weights and activations are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// Activations rounded in blocks: to int8, and to 14 bits for Q8_0 weights; f32 for F32, F16,
-    /// BF16, IQ4_NL and MXFP4 weights.
+    /// Activations rounded in blocks: to int8, and to 14 bits in attention and for Q8_0 weights;
+    /// f32 for F32, F16, BF16, IQ4_NL and MXFP4 weights.
     Fast,
     /// f32 activations for all weights.
     Exact,
@@ -102,7 +103,7 @@ impl CpuBackend {
     /// into `out`.
     fn project_normed(
         &mut self,
-        (norm, matrix): (Option<&Norm>, MatrixId),
+        (norm, matrix, digits): (Option<&Norm>, MatrixId, Digits),
         x: Slot,
         rows: usize,
         out: Target,
@@ -127,7 +128,7 @@ impl CpuBackend {
             Target::Scratch(width) => &mut scratch.projected[..rows * width],
         };
         matrix.product(
-            self.precision,
+            (self.precision, digits),
             rows,
             &scratch.normed[..rows * width],
             out,
@@ -138,7 +139,7 @@ impl CpuBackend {
     /// `residual[t] += scale post_norm(w x[t] + bias)` for every row.
     fn add_projection(
         &mut self,
-        op: &'static str,
+        (op, digits): (&'static str, Digits),
         (x, matrix, residual): (Slot, MatrixId, Slot),
         bias: Option<VectorId>,
         (post_norm, scale): (Option<Norm>, f32),
@@ -150,7 +151,7 @@ impl CpuBackend {
         let projected = &mut self.scratch.projected[..rows * width];
         let matrix = &self.matrices[matrix.0];
         let with = (&mut self.scratch.product, &self.team);
-        matrix.product(self.precision, rows, x, projected, with)?;
+        matrix.product((self.precision, digits), rows, x, projected, with)?;
         for (y, residual) in projected.chunks_mut(width).zip(residual.chunks_mut(width)) {
             if let Some(bias) = bias {
                 math::add(y, vectors.get(bias));
@@ -332,7 +333,8 @@ impl Backend for CpuBackend {
 
     fn norm_qkv(&mut self, x: Slot, op: &NormQkv, out: Slot) -> Result<(), BackendError> {
         let rows = self.ledger.check_norm_qkv(x, op, out)?;
-        self.project_normed((op.norm.as_ref(), op.qkv), x, rows, Target::Slot(out))?;
+        let projection = (op.norm.as_ref(), op.qkv, Digits::Many);
+        self.project_normed(projection, x, rows, Target::Slot(out))?;
         if let Some(bias) = op.bias {
             let bias = self.ledger.vectors.get(bias);
             for row in self.ledger.slots.rows_mut(out, rows).chunks_mut(bias.len()) {
@@ -375,7 +377,8 @@ impl Backend for CpuBackend {
     ) -> Result<(), BackendError> {
         self.ledger.check_out_residual(x, op, residual)?;
         let after = (op.post_norm, op.scale);
-        self.add_projection("out_residual", (x, op.out, residual), op.bias, after)
+        let named = ("out_residual", Digits::Many);
+        self.add_projection(named, (x, op.out, residual), op.bias, after)
     }
 
     fn norm_gate_up_act(
@@ -386,7 +389,7 @@ impl Backend for CpuBackend {
     ) -> Result<(), BackendError> {
         let rows = self.ledger.check_norm_gate_up_act(x, op, out)?;
         let width = self.ledger.slots.width(out);
-        let projection = (op.norm.as_ref(), op.gate_up);
+        let projection = (op.norm.as_ref(), op.gate_up, Digits::Few);
         self.project_normed(projection, x, rows, Target::Scratch(2 * width))?;
         let out = self.ledger.slots.rows_mut(out, rows).chunks_mut(width);
         for (gate_up, out) in self.scratch.projected.chunks(2 * width).zip(out) {
@@ -407,7 +410,8 @@ impl Backend for CpuBackend {
     ) -> Result<(), BackendError> {
         self.ledger.check_down_residual(x, op, residual)?;
         let after = (op.post_norm, op.scale);
-        self.add_projection("down_residual", (x, op.down, residual), None, after)
+        let named = ("down_residual", Digits::Few);
+        self.add_projection(named, (x, op.down, residual), None, after)
     }
 
     fn lm_head(&mut self, x: Slot, op: &LmHead, out: Slot) -> Result<(), BackendError> {
@@ -415,7 +419,8 @@ impl Backend for CpuBackend {
         if rows == 0 {
             return Ok(());
         }
-        self.project_normed((Some(&op.norm), op.head), x, rows, Target::Slot(out))?;
+        let projection = (Some(&op.norm), op.head, Digits::Few);
+        self.project_normed(projection, x, rows, Target::Slot(out))?;
         let logits = self.ledger.slots.rows_mut(out, rows);
         math::scale(logits, op.scale);
         math::soft_cap(op.soft_cap, logits);

@@ -20,6 +20,12 @@ pub(super) const COLS: usize = 32;
 /// Blocks of a block of a K-quant.
 pub(super) const WIDE: usize = 8;
 
+/// A block of a group in f32: by quads, rows, columns of the quad.
+pub(super) type Values = [[[f32; 4]; ROWS]; 8];
+
+/// Room for one.
+pub(super) const NO_VALUES: Values = [[[0.0; 4]; ROWS]; 8];
+
 /// How the elements of a type are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
@@ -214,13 +220,14 @@ impl Packed {
                     }
                 }
                 Layout::Signed => {
-                    let mut sum = 0;
-                    for (col, &code) in block.codes.iter().enumerate() {
-                        codes[col / 4 * 16 + lane * 4 + col % 4] = code;
-                        sum += i16::from(code.cast_signed());
+                    let words = codes.as_chunks_mut::<4>().0.iter_mut();
+                    let words = words.skip(lane).step_by(ROWS);
+                    for (word, quad) in words.zip(block.codes.as_chunks::<4>().0) {
+                        *word = *quad;
                     }
                     if let Some(place) = self.sums.get_mut(at * ROWS + lane) {
-                        *place = sum;
+                        let codes = block.codes.iter().map(|code| code.cast_signed());
+                        *place = codes.map(i16::from).sum();
                     }
                 }
             }
@@ -231,53 +238,53 @@ impl Packed {
     pub(super) fn read_row(&self, row: usize, out: &mut [f32]) {
         let group = self.group(row / ROWS);
         let lane = row % ROWS;
-        let mut values = [[0.0; ROWS]; COLS];
-        for (b, out) in out.chunks_exact_mut(COLS).enumerate() {
+        let mut values = NO_VALUES;
+        for (b, out) in out.as_chunks_mut::<COLS>().0.iter_mut().enumerate() {
             self.dequantize_block(group, b, &mut values);
-            for (out, value) in out.iter_mut().zip(&values) {
-                *out = value[lane];
+            for (out, quad) in out.as_chunks_mut::<4>().0.iter_mut().zip(&values) {
+                *out = quad[lane];
             }
         }
     }
 
-    /// A group in f32, `[K, 4]`.
-    pub(super) fn dequantize(&self, group: usize, out: &mut [[f32; ROWS]]) {
+    /// A group in f32, in the order in which it is packed; the plain twin of
+    /// [`kernels::dequantize`](super::kernels::dequantize).
+    pub(super) fn dequantize(&self, group: usize, out: &mut [Values]) {
         let group = self.group(group);
-        let (blocks, _) = out.as_chunks_mut::<COLS>();
-        for (b, out) in blocks.iter_mut().enumerate() {
+        for (b, out) in out.iter_mut().enumerate() {
             self.dequantize_block(group, b, out);
         }
     }
 
-    fn dequantize_block(&self, group: Group<'_>, b: usize, out: &mut [[f32; ROWS]; COLS]) {
+    #[inline]
+    fn dequantize_block(&self, group: Group<'_>, b: usize, out: &mut Values) {
         let code_bytes = self.layout.code_bytes();
         let codes = &group.codes[b * code_bytes..][..code_bytes];
-        let mut codes_wide = [0_i16; 128];
-        let [scales, minima] = match self.layout {
+        let mut wide = [0_i16; 128];
+        let (factors, zero, halves) = match self.layout {
             Layout::Codes {
                 high,
                 halves,
                 mins,
-                wide,
+                wide: spans,
                 zero,
             } => {
-                widen_codes(high, codes, &mut codes_wide);
-                codes_wide
-                    .iter_mut()
-                    .for_each(|code| *code -= i16::from(zero));
-                let [scales, minima] = group.scales(b, halves, mins, wide);
-                let half = halves - 1;
-                [[scales[0], scales[half]], [minima[0], minima[half]]]
+                widen_codes(high, codes, &mut wide);
+                (group.scales(b, halves, mins, spans), zero, halves)
             }
             Layout::Signed => {
-                widen_signed(codes, &mut codes_wide);
-                group.scales(b, 1, false, false).map(|both| [both[0]; 2])
+                widen_signed(codes, &mut wide);
+                (group.scales(b, 1, false, false), 0, 1)
             }
         };
-        for (col, out) in out.iter_mut().enumerate() {
-            for (lane, out) in out.iter_mut().enumerate() {
-                let code = f32::from(codes_wide[col / 4 * 16 + lane * 4 + col % 4]);
-                *out = code * scales[col / 16][lane] + minima[col / 16][lane];
+        let quads = wide.as_chunks::<4>().0.as_chunks::<ROWS>().0;
+        for (quad, (codes, out)) in quads.iter().zip(out).enumerate() {
+            let [scales, minima] = factors.map(|factor| factor[quad / 4 * (halves - 1)]);
+            for lane in 0..ROWS {
+                for col in 0..4 {
+                    let code = f32::from(codes[lane][col].wrapping_sub(i16::from(zero)));
+                    out[lane][col] = code * scales[lane] + minima[lane];
+                }
             }
         }
     }
@@ -313,14 +320,19 @@ impl Group<'_> {
     }
 }
 
-/// Codes of one row into a block of four.
+/// Codes of one row into a block of four, a quad at a time.
 fn put_codes(high: usize, lane: usize, codes: &[u8; COLS], out: &mut [u8]) {
-    for (col, &code) in codes.iter().enumerate() {
-        let (quad, byte) = (col / 4, lane * 4 + col % 4);
-        out[quad % 4 * 16 + byte] |= (code & 15) << (quad / 4 * 4);
+    let words = out.as_chunks_mut::<4>().0;
+    let mut add = |part: usize, bits: u32| {
+        let word = &mut words[part * ROWS + lane];
+        *word = (u32::from_le_bytes(*word) | bits).to_le_bytes();
+    };
+    for (quad, codes) in codes.as_chunks::<4>().0.iter().enumerate() {
+        let codes = u32::from_le_bytes(*codes);
+        add(quad % 4, (codes & 0x0f0f_0f0f) << (quad / 4 * 4));
         match high {
-            1 => out[64 + byte] |= (code >> 4 & 1) << quad,
-            2 => out[64 + quad / 4 * 16 + byte] |= (code >> 4 & 3) << (quad % 4 * 2),
+            1 => add(4, (codes >> 4 & 0x0101_0101) << quad),
+            2 => add(4 + quad / 4, (codes >> 4 & 0x0303_0303) << (quad % 4 * 2)),
             _ => {}
         }
     }

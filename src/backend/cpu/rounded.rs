@@ -1,27 +1,50 @@
 //! Activations rounded to integers, in blocks of 32 that share a scale.
 //!
-//! Eight bits where weights are unsigned codes: a product of a signed byte and a code below 128
-//! is exact in every lowering of the relaxed dot product. Fourteen bits where weights are signed
-//! bytes: shifted by 8192 an activation is two unsigned numbers below 128, and two dot products
-//! are exact, with more digits than eight bits would leave to the logits.
+//! Eight bits cost the least and fourteen the most digits; see [`Digits`] for which where. The
+//! relaxed dot product is defined alike everywhere only for a signed byte times a number below
+//! 128. Where weights are unsigned codes, that holds for an activation of eight bits, and for the
+//! halves of one of fourteen. Signed bytes of weights need activations that are below 128 instead:
+//! shifted by 8192, both halves of fourteen bits are.
 
 use super::packed::COLS;
 use crate::backend::BackendError;
 
-/// How many bits an activation keeps.
+/// How much of an activation is kept, where there is a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bits {
+pub(super) enum Digits {
+    /// Eight bits.
+    Few,
+    /// Fourteen bits, at twice the integer products: around attention, whose softmax multiplies
+    /// errors and whose matrices are the smallest of a layer.
+    Many,
+}
+
+/// How activations are rounded and kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
     /// -127 to 127.
     Eight,
     /// -8191 to 8191.
     Fourteen,
+    /// The same for signed bytes of weights.
+    Shifted,
 }
 
-impl Bits {
+impl Form {
+    pub(super) const ALL: [Self; 3] = [Self::Eight, Self::Fourteen, Self::Shifted];
+
     const fn largest(self) -> f32 {
         match self {
             Self::Eight => 127.0,
-            Self::Fourteen => 8191.0,
+            Self::Fourteen | Self::Shifted => 8191.0,
+        }
+    }
+
+    /// Blocks of bytes for each block of activations.
+    pub(super) const fn planes(self) -> usize {
+        match self {
+            Self::Eight => 1,
+            Self::Fourteen | Self::Shifted => 2,
         }
     }
 }
@@ -32,7 +55,7 @@ pub(super) const BYTES: bool = cfg!(all(target_arch = "wasm32", feature = "relax
 /// Rounded rows.
 #[derive(Debug)]
 pub(super) struct Rounded {
-    bits: Bits,
+    form: Form,
     blocks: usize,
     wide: Vec<[i16; COLS]>,
     bytes: Vec<[u8; COLS]>,
@@ -45,8 +68,8 @@ pub(super) struct Rounded {
 pub(super) struct Row<'a> {
     /// The integers.
     pub(super) wide: &'a [[i16; COLS]],
-    /// Where kernels read [`BYTES`]: of eight bits the same integers; of fourteen, shifted by
-    /// 8192, a block of `x / 128` and one of `x % 128`.
+    /// Where kernels read [`BYTES`]: of eight bits the same integers; of fourteen, a block of
+    /// `x >> 7` and one of `x & 127`, where shifted by 8192 before.
     #[cfg_attr(
         not(all(target_arch = "wasm32", feature = "relaxed-simd")),
         expect(dead_code, reason = "relaxed SIMD alone reads bytes")
@@ -58,9 +81,9 @@ pub(super) struct Row<'a> {
 }
 
 impl Rounded {
-    pub(super) fn new(bits: Bits) -> Self {
+    pub(super) fn new(form: Form) -> Self {
         Self {
-            bits,
+            form,
             blocks: 0,
             wide: Vec::new(),
             bytes: Vec::new(),
@@ -69,15 +92,15 @@ impl Rounded {
         }
     }
 
-    pub(super) fn bits(&self) -> Bits {
-        self.bits
+    pub(super) fn form(&self) -> Form {
+        self.form
     }
 
     /// Makes room for `rows` rows of `cols` elements.
     pub(super) fn reserve(&mut self, rows: usize, cols: usize) -> Result<(), BackendError> {
         let blocks = rows.saturating_mul(cols.div_ceil(COLS));
         let bytes = if BYTES {
-            blocks.saturating_mul(self.planes())
+            blocks.saturating_mul(self.form.planes())
         } else {
             0
         };
@@ -95,13 +118,6 @@ impl Rounded {
         }
     }
 
-    const fn planes(&self) -> usize {
-        match self.bits {
-            Bits::Eight => 1,
-            Bits::Fourteen => 2,
-        }
-    }
-
     /// Rounds rows of `cols` elements, a multiple of 32.
     pub(super) fn fill(&mut self, x: &[f32], cols: usize) {
         self.blocks = cols / COLS;
@@ -115,13 +131,14 @@ impl Rounded {
             .zip(&mut self.scales)
             .zip(&mut self.sums);
         for (((wide, scale), sums), x) in places.zip(blocks) {
-            *scale = round(self.bits, x, wide);
+            *scale = round(self.form, x, wide);
             for (sum, half) in sums.iter_mut().zip(wide.as_chunks::<16>().0) {
                 *sum = half.iter().map(|&x| i32::from(x)).sum();
             }
         }
         if BYTES {
-            self.bytes.resize(blocks.len() * self.planes(), [0; COLS]);
+            self.bytes
+                .resize(blocks.len() * self.form.planes(), [0; COLS]);
             self.fill_bytes();
         }
     }
@@ -131,21 +148,19 @@ impl Rounded {
         reason = "the range of each is in its comment"
     )]
     fn fill_bytes(&mut self) {
-        match self.bits {
-            Bits::Eight => {
-                for (bytes, wide) in self.bytes.iter_mut().zip(&self.wide) {
-                    // -127 to 127 as a signed byte.
-                    *bytes = wide.map(|x| x as u8);
-                }
+        if self.form == Form::Eight {
+            for (bytes, wide) in self.bytes.iter_mut().zip(&self.wide) {
+                // -127 to 127 as a signed byte.
+                *bytes = wide.map(|x| x as u8);
             }
-            Bits::Fourteen => {
-                let planes = self.bytes.as_chunks_mut::<2>().0;
-                for ([high, low], wide) in planes.iter_mut().zip(&self.wide) {
-                    // 1 to 16383, seven bits each.
-                    *high = wide.map(|x| ((x + 8192) >> 7) as u8);
-                    *low = wide.map(|x| (x & 127) as u8);
-                }
-            }
+            return;
+        }
+        let shift = if self.form == Form::Shifted { 8192 } else { 0 };
+        let planes = self.bytes.as_chunks_mut::<2>().0;
+        for ([high, low], wide) in planes.iter_mut().zip(&self.wide) {
+            // Without the shift -64 to 63 and 0 to 127, with it 0 to 127 both.
+            *high = wide.map(|x| ((x + shift) >> 7) as u8);
+            *low = wide.map(|x| (x & 127) as u8);
         }
     }
 
@@ -153,7 +168,7 @@ impl Rounded {
     pub(super) fn row(&self, row: usize) -> Row<'_> {
         let range = row * self.blocks..(row + 1) * self.blocks;
         let bytes = if BYTES {
-            range.start * self.planes()..range.end * self.planes()
+            range.start * self.form.planes()..range.end * self.form.planes()
         } else {
             0..0
         };
@@ -173,7 +188,7 @@ impl Rounded {
 }
 
 /// Rounds a block to the nearest integers; returns its scale, NaN where an element is not finite.
-fn round(bits: Bits, x: &[f32; COLS], out: &mut [i16; COLS]) -> f32 {
+fn round(form: Form, x: &[f32; COLS], out: &mut [i16; COLS]) -> f32 {
     // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits of the sum.
     const ROUND: f32 = 12_582_912.0;
     let mut lanes = [0.0_f32; 8];
@@ -199,11 +214,11 @@ fn round(bits: Bits, x: &[f32; COLS], out: &mut [i16; COLS]) -> f32 {
         out.fill(0);
         return largest * 0.0;
     }
-    let factor = bits.largest() / largest;
+    let factor = form.largest() / largest;
     for (out, x) in out.iter_mut().zip(x) {
         #[expect(clippy::cast_possible_truncation, reason = "at most 8191 in size")]
         let rounded = (x * factor + ROUND).to_bits() as i16;
         *out = rounded;
     }
-    largest / bits.largest()
+    largest / form.largest()
 }

@@ -56,7 +56,12 @@ fn plain(scale: [u8; 2], min: [u8; 2], codes: [u8; COLS]) -> Unpacked {
 }
 
 fn nibbles(qs: &[u8; 16]) -> [u8; COLS] {
-    std::array::from_fn(|i| qs[i % 16] >> (i / 16 * 4) & 15)
+    let mut codes = [0; COLS];
+    let (low, high) = codes.split_at_mut(16);
+    for ((low, high), q) in low.iter_mut().zip(high).zip(qs) {
+        [*low, *high] = [q & 15, q >> 4];
+    }
+    codes
 }
 
 fn five_bits(qh: [u8; 4], qs: &[u8; 16]) -> [u8; COLS] {

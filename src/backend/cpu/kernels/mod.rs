@@ -12,6 +12,7 @@
 //! | module   | where                                                         |
 //! |----------|---------------------------------------------------------------|
 //! | `simd`   | wasm32: `relaxed-simd` with that feature, simd128 without      |
+//! | `values` | wasm32: weights in f32, for products that round nothing        |
 //! | `plain`  | elsewhere, and the twin that `simd` is compared with           |
 
 pub(super) mod check;
@@ -20,11 +21,13 @@ mod plain;
 mod simd;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "wasm32")]
+mod values;
 
 use std::ops::Range;
 
-use super::packed::{Layout, Packed, ROWS};
-use super::rounded::{Bits, Rounded, Row};
+use super::packed::{Layout, Packed, ROWS, Values};
+use super::rounded::{Digits, Form, Rounded, Row};
 
 /// Rows of activations that share a pass over a group.
 pub(super) const TOKENS: usize = 4;
@@ -76,11 +79,38 @@ kernels! {
     Eight: 0 1 false false 0 true
 }
 
-/// The bits of activations that a layout's kernel takes.
-pub(super) fn bits(layout: Layout) -> Bits {
-    match layout {
-        Layout::Codes { .. } => Bits::Eight,
-        Layout::Signed => Bits::Fourteen,
+/// An expression with the kernel of a layout.
+macro_rules! with_kernel {
+    ($layout:expr, $kernel:ident => $run:expr) => {{
+        macro_rules! with {
+            ($name:ident) => {{
+                type $kernel = $name;
+                $run
+            }};
+        }
+        match $layout {
+            Layout::Signed => with!(Eight),
+            Layout::Codes {
+                high, mins, wide, ..
+            } => match (high, mins, wide) {
+                (0, false, _) => with!(Four),
+                (0, true, false) => with!(FourMin),
+                (0, true, true) => with!(FourWide),
+                (1, false, _) => with!(Five),
+                (1, true, false) => with!(FiveMin),
+                (1, true, true) => with!(FiveWide),
+                _ => with!(SixWide),
+            },
+        }
+    }};
+}
+
+/// The activations that a layout's kernel takes.
+pub(super) fn form(layout: Layout, digits: Digits) -> Form {
+    match (layout, digits) {
+        (Layout::Codes { .. }, Digits::Few) => Form::Eight,
+        (Layout::Codes { .. }, Digits::Many) => Form::Fourteen,
+        (Layout::Signed, _) => Form::Shifted,
     }
 }
 
@@ -107,20 +137,7 @@ fn run<const PLAIN: bool>(
         ranges,
         stride,
     };
-    match product.weights.layout {
-        Layout::Signed => run_kernel::<Eight, PLAIN>(&work, out),
-        Layout::Codes {
-            high, mins, wide, ..
-        } => match (high, mins, wide) {
-            (0, false, _) => run_kernel::<Four, PLAIN>(&work, out),
-            (0, true, false) => run_kernel::<FourMin, PLAIN>(&work, out),
-            (0, true, true) => run_kernel::<FourWide, PLAIN>(&work, out),
-            (1, false, _) => run_kernel::<Five, PLAIN>(&work, out),
-            (1, true, false) => run_kernel::<FiveMin, PLAIN>(&work, out),
-            (1, true, true) => run_kernel::<FiveWide, PLAIN>(&work, out),
-            _ => run_kernel::<SixWide, PLAIN>(&work, out),
-        },
-    }
+    with_kernel!(product.weights.layout, K => run_kernel::<K, PLAIN>(&work, out));
 }
 
 fn run_kernel<K: Kernel, const PLAIN: bool>(work: &Work<'_>, out: &mut [f32]) {
@@ -130,6 +147,14 @@ fn run_kernel<K: Kernel, const PLAIN: bool>(work: &Work<'_>, out: &mut [f32]) {
         return;
     }
     plain::run::<K>(work, out);
+}
+
+/// A group of rows in f32, in the order in which it is packed.
+pub(super) fn dequantize(weights: &Packed, group: usize, out: &mut [Values]) {
+    #[cfg(target_arch = "wasm32")]
+    with_kernel!(weights.layout, K => values::dequantize::<K>(weights.group(group), out));
+    #[cfg(not(target_arch = "wasm32"))]
+    weights.dequantize(group, out);
 }
 
 /// A part of a product.

@@ -71,7 +71,8 @@ fn tile<K: Kernel, const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [[f32; 
 }
 
 /// Sums of the two halves of a block for each of four rows. Products are added in pairs, which
-/// is one instruction of many processors.
+/// is one instruction of many processors. The largest sum, of 16 codes of 63 and activations of
+/// 8191, or of signed bytes, is far from an overflow; checks for it would keep all of it scalar.
 fn dot(codes: &[i16; 128], x: &[i16; COLS]) -> [[i32; ROWS]; 2] {
     let mut lanes = [[0_i32; 8]; 2];
     let (quads, _) = codes.as_chunks::<16>();
@@ -80,8 +81,8 @@ fn dot(codes: &[i16; 128], x: &[i16; COLS]) -> [[i32; ROWS]; 2] {
         let lanes = &mut lanes[quad / 4];
         let repeated: [i16; 16] = std::array::from_fn(|i| x[i % 4]);
         for (i, lane) in lanes.iter_mut().enumerate() {
-            let product = |i: usize| i32::from(codes[i]) * i32::from(repeated[i]);
-            *lane += product(2 * i) + product(2 * i + 1);
+            let product = |i: usize| i32::from(codes[i]).wrapping_mul(i32::from(repeated[i]));
+            *lane = lane.wrapping_add(product(2 * i).wrapping_add(product(2 * i + 1)));
         }
     }
     lanes.map(|lanes| std::array::from_fn(|row| lanes[2 * row] + lanes[2 * row + 1]))

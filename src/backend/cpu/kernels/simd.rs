@@ -3,8 +3,8 @@
 
 use std::arch::wasm32::{
     f32x4_add, f32x4_convert_i32x4, f32x4_mul, f32x4_splat, i16x8_extend_low_i8x16, i32x4_add,
-    i32x4_extend_low_i16x8, i32x4_splat, i32x4_sub, u8x16_splat, u16x8_shl, u16x8_shr, v128,
-    v128_and, v128_or,
+    i32x4_extend_low_i16x8, i32x4_shuffle, i32x4_splat, i32x4_sub, u8x16_splat, u16x8_shl,
+    u16x8_shr, v128, v128_and, v128_or,
 };
 
 use super::{Kernel, ROWS, Row, TOKENS, Work};
@@ -26,17 +26,11 @@ mod relaxed {
     use super::super::Row;
     use super::Group;
 
-    /// A block of activations for codes, and one for signed bytes.
-    pub(super) type Block = [u8; 32];
-    pub(super) type SignedBlock = [[u8; 32]; 2];
+    /// A block of activations in one or two parts.
+    pub(super) type Block<const P: usize> = [[u8; 32]; P];
 
     #[inline]
-    pub(super) fn block<'a>(x: &Row<'a>, b: usize) -> &'a Block {
-        &x.bytes[b]
-    }
-
-    #[inline]
-    pub(super) fn signed_block<'a>(x: &Row<'a>, b: usize) -> &'a SignedBlock {
+    pub(super) fn block<'a, const P: usize>(x: &Row<'a>, b: usize) -> &'a Block<P> {
         &x.bytes.as_chunks().0[b]
     }
 
@@ -48,59 +42,47 @@ mod relaxed {
         bytes
     }
 
-    /// A running sum of codes below 128 times signed bytes.
-    pub(super) type Sum = v128;
-
-    pub(super) const ZERO: Sum = i32x4(0, 0, 0, 0);
+    /// A running sum for each part of the activations.
+    pub(super) type Sum<const P: usize> = [v128; P];
 
     #[inline]
-    #[target_feature(enable = "relaxed-simd")]
-    pub(super) fn add(sum: Sum, codes: Codes, x: &Block, quad: usize) -> Sum {
-        i32x4_relaxed_dot_i8x16_i7x16_add(splat(x, quad), codes, sum)
+    pub(super) fn zero<const P: usize>() -> Sum<P> {
+        [i32x4(0, 0, 0, 0); P]
     }
 
+    /// Codes below 128 times signed bytes of activations, or signed codes times activations
+    /// below 128.
     #[inline]
-    pub(super) fn total(sum: Sum) -> v128 {
+    #[target_feature(enable = "relaxed-simd")]
+    pub(super) fn add<const SIGNED: bool, const P: usize>(
+        mut sum: Sum<P>,
+        codes: Codes,
+        x: &Block<P>,
+        quad: usize,
+    ) -> Sum<P> {
+        for (sum, x) in sum.iter_mut().zip(x) {
+            let x = i32x4_splat(i32::from_le_bytes(x.as_chunks::<4>().0[quad]));
+            let [signed, small] = if SIGNED { [codes, x] } else { [x, codes] };
+            *sum = i32x4_relaxed_dot_i8x16_i7x16_add(signed, small, *sum);
+        }
         sum
     }
 
-    /// A running sum of signed bytes times activations of fourteen bits: by their upper and by
-    /// their lower seven.
-    pub(super) type SignedSum = [v128; 2];
-
-    pub(super) const SIGNED_ZERO: SignedSum = [ZERO; 2];
-
+    /// The first part of activations counts 128 times.
     #[inline]
-    #[target_feature(enable = "relaxed-simd")]
-    pub(super) fn add_signed(
-        [high, low]: SignedSum,
-        codes: Codes,
-        x: &SignedBlock,
-        quad: usize,
-    ) -> SignedSum {
-        [
-            i32x4_relaxed_dot_i8x16_i7x16_add(codes, splat(&x[0], quad), high),
-            i32x4_relaxed_dot_i8x16_i7x16_add(codes, splat(&x[1], quad), low),
-        ]
+    pub(super) fn total<const P: usize>(sum: Sum<P>) -> v128 {
+        let parts = sum.into_iter();
+        parts.fold(i32x4(0, 0, 0, 0), |total, part| {
+            i32x4_add(i32x4_shl(total, 7), part)
+        })
     }
 
-    /// The total, less what the shift by 8192 has added: that times the sums of the codes.
+    /// The total less what the shift by 8192 has added: that times the sums of the signed codes.
     #[inline]
-    pub(super) fn total_signed([high, low]: SignedSum, sums: v128) -> v128 {
-        i32x4_sub(i32x4_add(i32x4_shl(high, 7), low), i32x4_shl(sums, 13))
-    }
-
-    /// Sums of the signed codes of a block.
-    #[inline]
-    pub(super) fn code_sums(group: Group<'_>, b: usize) -> v128 {
+    pub(super) fn unshift(total: v128, group: Group<'_>, b: usize) -> v128 {
         let [a, b, c, d] = group.sums.as_chunks::<4>().0[b];
-        i32x4(a.into(), b.into(), c.into(), d.into())
-    }
-
-    /// Four bytes in each lane.
-    #[inline]
-    fn splat(bytes: &[u8; 32], quad: usize) -> v128 {
-        i32x4_splat(i32::from_le_bytes(bytes.as_chunks::<4>().0[quad]))
+        let sums = i32x4(a.into(), b.into(), c.into(), d.into());
+        i32x4_sub(total, i32x4_shl(sums, 13))
     }
 }
 
@@ -108,22 +90,18 @@ mod relaxed {
 #[cfg(not(feature = "relaxed-simd"))]
 mod baseline {
     use std::arch::wasm32::{
-        i16x8_extend_high_i8x16, i16x8_extend_low_i8x16, i32x4_add, i32x4_dot_i16x8, i32x4_shuffle,
-        i64x2_splat, v128,
+        i16x8_extend_high_i8x16, i16x8_extend_low_i8x16, i32x4, i32x4_add, i32x4_dot_i16x8,
+        i32x4_shuffle, i64x2_splat, v128,
     };
 
     use super::super::Row;
     use super::Group;
 
-    pub(super) type Block = [i16; 32];
+    /// Sixteen bits hold all activations.
+    pub(super) type Block<const P: usize> = [i16; 32];
 
     #[inline]
-    pub(super) fn block<'a>(x: &Row<'a>, b: usize) -> &'a Block {
-        &x.wide[b]
-    }
-
-    #[inline]
-    pub(super) fn signed_block<'a>(x: &Row<'a>, b: usize) -> &'a Block {
+    pub(super) fn block<'a, const P: usize>(x: &Row<'a>, b: usize) -> &'a Block<P> {
         &x.wide[b]
     }
 
@@ -139,12 +117,20 @@ mod baseline {
     }
 
     /// A running sum of the first two rows and of the others.
-    pub(super) type Sum = [v128; 2];
-
-    pub(super) const ZERO: Sum = [std::arch::wasm32::i32x4(0, 0, 0, 0); 2];
+    pub(super) type Sum<const P: usize> = [v128; 2];
 
     #[inline]
-    pub(super) fn add(sum: Sum, codes: Codes, x: &Block, quad: usize) -> Sum {
+    pub(super) fn zero<const P: usize>() -> Sum<P> {
+        [i32x4(0, 0, 0, 0); 2]
+    }
+
+    #[inline]
+    pub(super) fn add<const SIGNED: bool, const P: usize>(
+        sum: Sum<P>,
+        codes: Codes,
+        x: &Block<P>,
+        quad: usize,
+    ) -> Sum<P> {
         let x: [u8; 8] = bytemuck::cast(x.as_chunks::<4>().0[quad]);
         let x = i64x2_splat(i64::from_le_bytes(x));
         [
@@ -154,49 +140,44 @@ mod baseline {
     }
 
     #[inline]
-    pub(super) fn total([a, b]: Sum) -> v128 {
+    pub(super) fn total<const P: usize>([a, b]: Sum<P>) -> v128 {
         i32x4_add(
             i32x4_shuffle::<0, 2, 4, 6>(a, b),
             i32x4_shuffle::<1, 3, 5, 7>(a, b),
         )
     }
 
-    pub(super) type SignedSum = Sum;
-
-    pub(super) const SIGNED_ZERO: SignedSum = ZERO;
-
+    /// Activations are not shifted here.
     #[inline]
-    pub(super) fn add_signed(sum: SignedSum, codes: Codes, x: &Block, quad: usize) -> SignedSum {
-        add(sum, codes, x, quad)
-    }
-
-    /// Activations are not shifted here, so that there is nothing to take off.
-    #[inline]
-    pub(super) fn total_signed(sum: SignedSum, _: v128) -> v128 {
-        total(sum)
-    }
-
-    #[inline]
-    pub(super) fn code_sums(_: Group<'_>, _: usize) -> v128 {
-        ZERO[0]
+    pub(super) fn unshift(total: v128, _: Group<'_>, _: usize) -> v128 {
+        total
     }
 }
 
 #[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
 pub(super) fn run<K: Kernel>(work: &Work<'_>, out: &mut [f32]) {
+    match work.product.x.form().planes() {
+        1 => run_parts::<K, 1>(work, out),
+        _ => run_parts::<K, 2>(work, out),
+    }
+}
+
+/// [`run`] for activations in `P` parts.
+#[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
+fn run_parts<K: Kernel, const P: usize>(work: &Work<'_>, out: &mut [f32]) {
     let [groups, tokens] = work.ranges.clone();
     for group in groups {
         let weights = work.product.weights.group(group);
         let mut token = tokens.start;
         while token + TOKENS <= tokens.end {
-            let sums = tile::<K, TOKENS>(weights, work.tokens(token));
+            let sums = tile::<K, P, TOKENS>(weights, work.tokens(token));
             for (i, sums) in sums.into_iter().enumerate() {
                 work.store((group, token + i), bytemuck::cast(sums), out);
             }
             token += TOKENS;
         }
         for token in token..tokens.end {
-            let [sums] = tile::<K, 1>(weights, [work.product.x.row(token)]);
+            let [sums] = tile::<K, P, 1>(weights, [work.product.x.row(token)]);
             work.store((group, token), bytemuck::cast(sums), out);
         }
     }
@@ -204,35 +185,35 @@ pub(super) fn run<K: Kernel>(work: &Work<'_>, out: &mut [f32]) {
 
 #[inline]
 #[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
-fn tile<K: Kernel, const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [v128; T] {
+fn tile<K: Kernel, const P: usize, const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [v128; T] {
     if K::SIGNED {
-        signed_tile(group, x)
+        signed_tile::<P, T>(group, x)
     } else {
-        code_tile::<K, T>(group, x)
+        code_tile::<K, P, T>(group, x)
     }
 }
 
 #[inline]
 #[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
-fn signed_tile<const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [v128; T] {
+fn signed_tile<const P: usize, const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [v128; T] {
     let mut sums = [f32x4_splat(0.0); T];
     let blocks = group.codes.as_chunks::<128>().0.iter();
     let factors = group.factors.as_chunks::<ROWS>().0.iter();
     for (b, (block, factors)) in blocks.zip(factors).enumerate() {
         let quads = block.as_chunks::<16>().0;
-        let now: [_; T] = std::array::from_fn(|t| level::signed_block(&x[t], b));
-        let mut totals = [level::SIGNED_ZERO; T];
+        let now: [_; T] = std::array::from_fn(|t| level::block::<P>(&x[t], b));
+        let mut totals = [level::zero::<P>(); T];
         for (quad, codes) in quads.iter().enumerate() {
             let codes = level::codes(load(codes));
             for t in 0..T {
-                totals[t] = level::add_signed(totals[t], codes, now[t], quad);
+                totals[t] = level::add::<true, P>(totals[t], codes, now[t], quad);
             }
         }
-        let (factors, code_sums) = (load_f32(factors), level::code_sums(group, b));
+        let factors = load_f32(factors);
         for t in 0..T {
-            let total = f32x4_convert_i32x4(level::total_signed(totals[t], code_sums));
+            let total = level::unshift(level::total::<P>(totals[t]), group, b);
             let factor = f32x4_mul(factors, f32x4_splat(x[t].scales[b]));
-            sums[t] = f32x4_add(sums[t], f32x4_mul(total, factor));
+            sums[t] = f32x4_add(sums[t], f32x4_mul(f32x4_convert_i32x4(total), factor));
         }
     }
     sums
@@ -240,33 +221,36 @@ fn signed_tile<const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [v128; T] {
 
 #[inline]
 #[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
-fn code_tile<K: Kernel, const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [v128; T] {
+fn code_tile<K: Kernel, const P: usize, const T: usize>(
+    group: Group<'_>,
+    x: [Row<'_>; T],
+) -> [v128; T] {
     let code_bytes = 64 + 16 * K::HIGH;
+    // One row has time for a second chain of sums, four have no registers for it.
+    let half = usize::from(T == 1 || K::HALVES == 2);
     let mut sums = [f32x4_splat(0.0); T];
     let blocks = group.codes.chunks_exact(code_bytes);
     for (b, block) in blocks.enumerate() {
         let parts = block.as_chunks::<16>().0;
-        let now: [_; T] = std::array::from_fn(|t| level::block(&x[t], b));
-        let mut halves = [[level::ZERO; T]; 2];
+        let now: [_; T] = std::array::from_fn(|t| level::block::<P>(&x[t], b));
+        let mut halves = [[level::zero::<P>(); T]; 2];
         for i in 0..4 {
             let bytes = load(&parts[i]);
             let low = v128_and(bytes, u8x16_splat(15));
             let low = level::codes(with_high::<K>(low, parts, i));
             for t in 0..T {
-                halves[0][t] = level::add(halves[0][t], low, now[t], i);
+                halves[0][t] = level::add::<false, P>(halves[0][t], low, now[t], i);
             }
             let high = v128_and(u16x8_shr(bytes, 4), u8x16_splat(15));
             let high = level::codes(with_high::<K>(high, parts, i + 4));
-            // One row has time for a second chain of sums, four have no registers for it.
-            let half = if T > 1 && K::HALVES == 1 { 0 } else { 1 };
             for t in 0..T {
-                halves[half][t] = level::add(halves[half][t], high, now[t], i + 4);
+                halves[half][t] = level::add::<false, P>(halves[half][t], high, now[t], i + 4);
             }
         }
         let factors = factors::<K>(group, b);
         for t in 0..T {
             let scale = x[t].scales[b];
-            let totals = halves.map(|half| level::total(half[t]));
+            let totals = halves.map(|half| level::total::<P>(half[t]));
             sums[t] = scaled::<K>(sums[t], totals, (factors, scale), x[t].sums[b]);
         }
     }
@@ -275,7 +259,7 @@ fn code_tile<K: Kernel, const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [v
 
 /// Adds the bits beyond four of the codes of a quad.
 #[inline]
-fn with_high<K: Kernel>(codes: v128, parts: &[[u8; 16]], quad: usize) -> v128 {
+pub(super) fn with_high<K: Kernel>(codes: v128, parts: &[[u8; 16]], quad: usize) -> v128 {
     let (plane, bit, mask) = match K::HIGH {
         0 => return codes,
         1 => (4, quad, 0x10),
@@ -328,7 +312,7 @@ fn scaled<K: Kernel>(
 
 /// [`Group::scales`], each of four rows in one register.
 #[inline]
-fn factors<K: Kernel>(group: Group<'_>, b: usize) -> [[v128; 2]; 2] {
+pub(super) fn factors<K: Kernel>(group: Group<'_>, b: usize) -> [[v128; 2]; 2] {
     let kinds = 1 + usize::from(K::MINS);
     let span = if K::WIDE { WIDE } else { 1 };
     let factors = &group.factors.as_chunks::<ROWS>().0[b / span * kinds..][..kinds];
@@ -351,11 +335,22 @@ fn factors<K: Kernel>(group: Group<'_>, b: usize) -> [[v128; 2]; 2] {
 }
 
 #[inline]
-fn load(bytes: &[u8; 16]) -> v128 {
+pub(super) fn load(bytes: &[u8; 16]) -> v128 {
     bytemuck::cast(*bytes)
 }
 
 #[inline]
 fn load_f32(values: &[f32; ROWS]) -> v128 {
     bytemuck::cast(*values)
+}
+
+/// Each lane in all lanes of a register of its own.
+#[inline]
+pub(super) fn splat_lanes(lanes: v128) -> [v128; ROWS] {
+    [
+        i32x4_shuffle::<0, 0, 0, 0>(lanes, lanes),
+        i32x4_shuffle::<1, 1, 1, 1>(lanes, lanes),
+        i32x4_shuffle::<2, 2, 2, 2>(lanes, lanes),
+        i32x4_shuffle::<3, 3, 3, 3>(lanes, lanes),
+    ]
 }
