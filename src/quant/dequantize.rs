@@ -173,21 +173,25 @@ fn q2_k(block: &BlockQ2K, y: &mut [f32; 256]) {
 fn q3_k(block: &BlockQ3K, y: &mut [f32; 256]) {
     let d = scale(block.d);
     for (e, y) in y.iter_mut().enumerate() {
-        let group = e / 16;
-        // Four low bits of the 16 scales in 8 bytes, then four times two high bits a byte.
-        let low = block.scales[group % 8] >> (group / 8 * 4) & 15;
-        let high = block.scales[8 + group % 4] >> (group / 4 * 2) & 3;
-        let dl = d * (f32::from(low | high << 4) - 32.0);
+        let dl = d * scale_q3_k(&block.scales, e / 16);
         let q = block.qs[e / 128 * 32 + e % 32] >> (e % 128 / 32 * 2) & 3;
         let third = block.hmask[e % 32] >> (e / 32) & 1;
         *y = dl * (f32::from(q) - if third == 1 { 0.0 } else { 4.0 });
     }
 }
 
+/// The signed 6-bit scale of group `group` of 16.
+fn scale_q3_k(scales: &[u8; 12], group: usize) -> f32 {
+    // Four low bits of the 16 scales in 8 bytes, then four times two high bits a byte.
+    let low = scales[group % 8] >> (group / 8 * 4) & 15;
+    let high = scales[8 + group % 4] >> (group / 4 * 2) & 3;
+    f32::from(low | high << 4) - 32.0
+}
+
 /// The 6-bit scale and minimum of group `j` of 8: the first four groups have their own bytes,
 /// the others share the top bits of those and the nibbles of the last four bytes.
-fn scale_min_k4(scales: &[u8; 12], j: usize) -> (f32, f32) {
-    let (scale, min) = if j < 4 {
+pub(super) fn scale_min_k4(scales: &[u8; 12], j: usize) -> (u8, u8) {
+    if j < 4 {
         (scales[j] & 63, scales[j + 4] & 63)
     } else {
         let shared = scales[j + 4];
@@ -195,8 +199,7 @@ fn scale_min_k4(scales: &[u8; 12], j: usize) -> (f32, f32) {
             shared & 15 | scales[j - 4] >> 6 << 4,
             shared >> 4 | scales[j] >> 6 << 4,
         )
-    };
-    (f32::from(scale), f32::from(min))
+    }
 }
 
 /// Groups come in pairs over 32 bytes: the low halves are one group, the high halves the next.
@@ -206,7 +209,7 @@ fn q4_k(block: &BlockQ4K, y: &mut [f32; 256]) {
         let group = e / 32;
         let (scale, min) = scale_min_k4(&block.scales, group);
         let q = block.qs[group / 2 * 32 + e % 32] >> (group % 2 * 4) & 15;
-        *y = d * scale * f32::from(q) - dmin * min;
+        *y = d * f32::from(scale) * f32::from(q) - dmin * f32::from(min);
     }
 }
 
@@ -218,7 +221,7 @@ fn q5_k(block: &BlockQ5K, y: &mut [f32; 256]) {
         let (scale, min) = scale_min_k4(&block.scales, group);
         let low = block.qs[group / 2 * 32 + e % 32] >> (group % 2 * 4) & 15;
         let fifth = block.qh[e % 32] >> group & 1;
-        *y = d * scale * f32::from(low | fifth << 4) - dmin * min;
+        *y = d * f32::from(scale) * f32::from(low | fifth << 4) - dmin * f32::from(min);
     }
 }
 

@@ -49,6 +49,17 @@ impl Clock for PerformanceClock {
     }
 }
 
+/// Types whose CPU kernel differs from its plain twin in this browser; none, if all is well.
+///
+/// # Errors
+/// Thrown where memory is short.
+#[cfg(feature = "engine")]
+#[wasm_bindgen(js_name = differingKernels)]
+pub fn differing_kernels() -> Result<Vec<String>, wasm_bindgen::JsError> {
+    let names = crate::backend::cpu::differing_kernels()?;
+    Ok(names.into_iter().map(str::to_owned).collect())
+}
+
 /// Runs once, when the module is instantiated.
 #[wasm_bindgen(start)]
 fn start() {

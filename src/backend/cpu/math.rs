@@ -43,6 +43,31 @@ pub(super) fn dot_4(w: [&[f32]; 4], x: &[f32]) -> [f32; 4] {
     out
 }
 
+/// Dot products of four rows with `T` rows `x [T, K]`; `w` has four columns of the rows at a time,
+/// `[K / 4, 4, 4]`.
+pub(super) fn dot_quads<const T: usize>(w: &[[[f32; 4]; 4]], x: [&[f32]; T]) -> [[f32; 4]; T] {
+    let x = x.map(|x| &x.as_chunks::<4>().0[..w.len()]);
+    let mut sums = [[[0.0_f32; 4]; 4]; T];
+    for (k, w) in w.iter().enumerate() {
+        for t in 0..T {
+            let x = x[t][k];
+            for row in 0..4 {
+                for lane in 0..4 {
+                    sums[t][row][lane] += w[row][lane] * x[lane];
+                }
+            }
+        }
+    }
+    sums.each_ref().map(total_rows)
+}
+
+/// Sums of four rows of lanes. Not inlined: LLVM would carry the lanes of these sums, the rows,
+/// into the loop before, and transpose every block of weights there.
+#[inline(never)]
+fn total_rows(rows: &[[f32; 4]; 4]) -> [f32; 4] {
+    rows.map(total)
+}
+
 /// Sums of four rows of lanes, transposed on the way: one addition serves four sums.
 fn total_4(lanes: [[f32; 8]; 4]) -> [f32; 4] {
     let mut halves = [[0.0_f32; 4]; 4];

@@ -5,12 +5,80 @@ use std::borrow::Cow;
 use candle_core::CpuStorage;
 use candle_core::quantized::{GgmlDType, QuantizedType};
 
-use super::Precision;
-use super::math;
+use super::kernels::{self, Product};
+use super::packed::{COLS, Layout, NO_VALUES, Packed, ROWS, Values};
+use super::rounded::{Digits, Form, Rounded};
+use super::team::Team;
+use super::{Precision, math};
 use crate::backend::BackendError;
+use crate::backend::memory::{allocate, bytes_of};
 use crate::backend::parts::RowRange;
 use crate::gguf::GgmlType;
 use crate::quant;
+
+/// Buffers of products.
+#[derive(Debug)]
+pub(super) struct ProductScratch {
+    /// Activations in the forms that kernels take.
+    rounded: [Rounded; Form::ALL.len()],
+    /// Products of one slab by candle's kernels.
+    slab: Vec<f32>,
+    /// A group of rows in f32.
+    group: Vec<Values>,
+}
+
+impl ProductScratch {
+    pub(super) fn empty() -> Self {
+        Self {
+            rounded: Form::ALL.map(Rounded::new),
+            slab: Vec::new(),
+            group: Vec::new(),
+        }
+    }
+
+    /// Buffers for products of up to `rows` rows with these matrices.
+    pub(super) fn new(
+        matrices: &[Matrix],
+        precision: Precision,
+        rows: usize,
+    ) -> Result<Self, BackendError> {
+        let mut scratch = Self::empty();
+        let slab = matrices
+            .iter()
+            .map(|matrix| matrix.scratch_len(precision, rows));
+        scratch.slab = allocate("activations", &[slab.max().unwrap_or(0)], f32::NAN)?;
+        let cols = |form| {
+            let using = matrices.iter().filter(move |matrix| {
+                [Digits::Few, Digits::Many]
+                    .iter()
+                    .any(|&digits| matrix.takes(form, digits))
+            });
+            using.map(Matrix::cols).max().unwrap_or(0)
+        };
+        match precision {
+            Precision::Fast => {
+                for rounded in &mut scratch.rounded {
+                    rounded.reserve(rows, cols(rounded.form()))?;
+                }
+            }
+            Precision::Exact => {
+                let cols = Form::ALL.map(cols).into_iter().max().unwrap_or(0);
+                let reserved = scratch.group.try_reserve_exact(cols / COLS);
+                reserved.map_err(|_| BackendError::OutOfMemory {
+                    what: "activations",
+                    bytes: cols as u64 * 16,
+                })?;
+            }
+        }
+        Ok(scratch)
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> u64 {
+        let rounded: u64 = self.rounded.iter().map(Rounded::bytes).sum();
+        rounded + bytes_of(&self.slab) + bytes_of(&self.group)
+    }
+}
 
 /// Rows dequantized at a time in the exact product: small enough that they stay in the
 /// nearest cache while all rows of activations pass over them.
@@ -36,6 +104,8 @@ struct Slab {
 
 /// What a slab keeps.
 enum Blocks {
+    /// Of a type that has kernels.
+    Packed(Packed),
     /// Of a type that candle reads.
     Candle(Box<dyn QuantizedType>),
     /// Of another type, as they are in the file.
@@ -72,6 +142,7 @@ impl Blocks {
 
     fn bytes(&self) -> usize {
         match self {
+            Self::Packed(packed) => packed.bytes(),
             Self::Candle(blocks) => blocks.storage_size_in_bytes(),
             Self::File(bytes) => bytes.len(),
         }
@@ -96,11 +167,18 @@ impl Matrix {
         let at = self
             .slabs
             .partition_point(|slab| slab.first_row < rows.first);
+        let blocks = match Layout::of(ggml_type) {
+            Some(layout) => {
+                let shape = [rows.count, self.cols];
+                Blocks::Packed(Packed::new(ggml_type, layout, shape, bytes)?)
+            }
+            None => Blocks::copy(ggml_type, bytes)?,
+        };
         let slab = Slab {
             first_row: rows.first,
             rows: rows.count,
             ggml_type,
-            blocks: Blocks::copy(ggml_type, bytes)?,
+            blocks,
         };
         self.slabs.insert(at, slab);
         Ok(())
@@ -119,12 +197,17 @@ impl Matrix {
             .sum()
     }
 
+    /// Whether kernels that take activations in this form multiply some of the rows.
+    fn takes(&self, form: Form, digits: Digits) -> bool {
+        self.slabs.iter().any(|slab| match &slab.blocks {
+            Blocks::Packed(packed) => kernels::form(packed.layout, digits) == form,
+            _ => false,
+        })
+    }
+
     /// Elements of scratch that [`Matrix::product`] needs for `m` rows.
     pub(super) fn scratch_len(&self, precision: Precision, m: usize) -> usize {
-        let slabs = self
-            .slabs
-            .iter()
-            .filter(|slab| slab.int8(precision, self.cols));
+        let slabs = self.slabs.iter().filter(|slab| slab.int8(precision));
         slabs
             .map(|slab| match slab.tile(m) {
                 1 => 0,
@@ -146,6 +229,11 @@ impl Matrix {
             .checked_sub(1)
             .and_then(|at| self.slabs.get(at))
             .ok_or(NO_ROW)?;
+        if let Blocks::Packed(packed) = &slab.blocks {
+            packed.read_row(row - slab.first_row, out);
+            math::scale(out, scale);
+            return Ok(());
+        }
         let values = slab.dequantize(&[index(row - slab.first_row)?], self.cols)?;
         for (out, value) in out.iter_mut().zip(values) {
             *out = value * scale;
@@ -156,16 +244,36 @@ impl Matrix {
     /// `y[t, n] = sum_k w[n, k] x[t, k]`: `x [m, K]` → `out [m, N]`.
     pub(super) fn product(
         &self,
-        precision: Precision,
+        (precision, digits): (Precision, Digits),
         m: usize,
         x: &[f32],
         out: &mut [f32],
-        scratch: &mut [f32],
+        (scratch, team): (&mut ProductScratch, &Team),
     ) -> Result<(), BackendError> {
         let n = out.len() / m;
+        if precision == Precision::Fast {
+            for rounded in &mut scratch.rounded {
+                if self.takes(rounded.form(), digits) {
+                    rounded.fill(x, self.cols);
+                }
+            }
+        }
         for slab in &self.slabs {
-            if slab.int8(precision, self.cols) {
-                slab.product_int8(x, out, [m, self.cols, n], scratch)?;
+            if let Blocks::Packed(packed) = &slab.blocks {
+                match precision {
+                    Precision::Fast => {
+                        let form = kernels::form(packed.layout, digits);
+                        let x = &scratch.rounded[form as usize];
+                        let weights = packed;
+                        multiply_packed(Product { weights, x }, slab.first_row, out, n, team);
+                    }
+                    Precision::Exact => {
+                        let place = [slab.first_row, self.cols, n];
+                        multiply_exact(packed, x, out, place, &mut scratch.group);
+                    }
+                }
+            } else if slab.int8(precision) {
+                slab.product_int8(x, out, [m, self.cols, n], &mut scratch.slab)?;
             } else {
                 slab.product_exact(x, out, [m, self.cols, n])?;
             }
@@ -176,20 +284,15 @@ impl Matrix {
 
 impl Slab {
     /// Whether products of this slab go through int8 activations.
-    fn int8(&self, precision: Precision, cols: usize) -> bool {
-        if precision == Precision::Exact {
+    fn int8(&self, precision: Precision) -> bool {
+        if precision == Precision::Exact || matches!(self.blocks, Blocks::Packed(_)) {
             return false;
         }
         match self.ggml_type {
             // candle would round activations to the type of these weights.
             GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 => false,
-            // candle's product of these is scalar: in wasm it takes as long as the exact one for
-            // one row, and 2.5 times as long for eight rows or more.
-            GgmlType::Q4_1 => false,
             // candle has no product of these.
             GgmlType::IQ4_NL | GgmlType::MXFP4 => false,
-            // candle's products of these take an even number of blocks.
-            GgmlType::Q5_0 | GgmlType::Q5_1 => cols.is_multiple_of(64),
             _ => true,
         }
     }
@@ -261,6 +364,8 @@ impl Slab {
     /// Rows of this slab in f32, `[ids, K]`.
     fn dequantize(&self, ids: &[u32], cols: usize) -> Result<Vec<f32>, BackendError> {
         match &self.blocks {
+            // What is packed is read by groups.
+            Blocks::Packed(_) => Err(CANDLE),
             Blocks::Candle(blocks) => match blocks.embedding(ids, self.rows, cols) {
                 Ok(CpuStorage::F32(values)) => Ok(values),
                 _ => Err(CANDLE),
@@ -284,6 +389,69 @@ impl Slab {
             quant::dequantize(self.ggml_type, row, values).map_err(|_| NO_ROW)?;
         }
         Ok(values)
+    }
+}
+
+/// Columns `first ..` of `out [m, n]` by the kernels: one row is split by its elements, several
+/// by rows.
+fn multiply_packed(product: Product<'_>, first: usize, out: &mut [f32], n: usize, team: &Team) {
+    let rows = product.weights.rows;
+    let groups = product.weights.groups();
+    let m = out.len() / n;
+    if m == 1 {
+        let share = groups.div_ceil(team.size());
+        let parts = out[first..first + rows]
+            .chunks_mut(share * ROWS)
+            .enumerate();
+        let mut parts: Vec<_> = parts.collect();
+        team.run(&mut parts, |(i, out)| {
+            let groups = *i * share..((*i + 1) * share).min(groups);
+            kernels::product(product, [groups, 0..1], out, rows);
+        });
+        return;
+    }
+    // Whole tiles for all but the last.
+    let share = m.div_ceil(team.size()).next_multiple_of(kernels::TOKENS);
+    let mut parts: Vec<_> = out.chunks_mut(share * n).enumerate().collect();
+    team.run(&mut parts, |(i, out)| {
+        let tokens = *i * share..*i * share + out.len() / n;
+        kernels::product(product, [0..groups, tokens], &mut out[first..], n);
+    });
+}
+
+/// Rows of activations that share a pass over a group in the exact product: each takes four of
+/// the sixteen registers that are sure to be there.
+const EXACT_TOKENS: usize = 2;
+
+/// The same with f32 activations and weights; each group is dequantized once for all rows.
+fn multiply_exact(
+    weights: &Packed,
+    x: &[f32],
+    out: &mut [f32],
+    [first, k, n]: [usize; 3],
+    group: &mut Vec<Values>,
+) {
+    group.resize(weights.blocks, NO_VALUES);
+    for g in 0..weights.groups() {
+        kernels::dequantize(weights, g, group);
+        let quads = group.as_flattened();
+        let column = first + g * ROWS;
+        let rows = ROWS.min(weights.rows - g * ROWS);
+        let tiles = x.chunks(EXACT_TOKENS * k);
+        for (x, out) in tiles.zip(out.chunks_mut(EXACT_TOKENS * n)) {
+            if x.len() == EXACT_TOKENS * k {
+                let x = std::array::from_fn(|t| &x[t * k..(t + 1) * k]);
+                let sums = math::dot_quads::<EXACT_TOKENS>(quads, x);
+                for (sums, out) in sums.iter().zip(out.chunks_mut(n)) {
+                    out[column..column + rows].copy_from_slice(&sums[..rows]);
+                }
+                continue;
+            }
+            for (x, out) in x.chunks(k).zip(out.chunks_mut(n)) {
+                let [sums] = math::dot_quads(quads, [x]);
+                out[column..column + rows].copy_from_slice(&sums[..rows]);
+            }
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! CPU backend: quantized blocks as they are in the file, one thread of plain Rust around
-//! candle's quantized products.
+//! CPU backend: quantized rows packed for SIMD kernels of our own, and candle's products for
+//! types that have none.
 //!
 //! It computes while the forward pass records: every operation has run when its call returns,
 //! and [`Backend::submit`] only marks the results readable.
@@ -8,9 +8,14 @@
 //! the modules below.
 
 mod attention;
+mod kernels;
 mod math;
 mod matrix;
+mod packed;
 mod rope;
+mod rounded;
+mod team;
+mod unpack;
 
 use super::ledger::Ledger;
 use super::memory::{allocate, bytes_of};
@@ -24,16 +29,18 @@ use super::{
 };
 use crate::gguf::GgmlType;
 use attention::CacheLayout;
-use matrix::Matrix;
 #[cfg(feature = "compat")]
 pub(crate) use matrix::candle_type;
+use matrix::{Matrix, ProductScratch};
 use rope::RopeTable;
+use rounded::Digits;
+use team::Team;
 
 /// How products of weights and activations are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// Activations rounded to int8 in blocks of 32 or 256 where the weights' type has a SIMD
-    /// product for them; f32 for F32, F16, BF16 and Q4_1 weights.
+    /// Activations rounded in blocks: to int8, and to 14 bits in attention and for Q8_0 weights;
+    /// f32 for F32, F16, BF16, IQ4_NL and MXFP4 weights.
     Fast,
     /// f32 activations for all weights.
     Exact,
@@ -46,6 +53,7 @@ pub struct CpuBackend {
     matrices: Vec<Matrix>,
     ropes: Vec<RopeTable>,
     scratch: Scratch,
+    team: Team,
 }
 
 /// Buffers inside operations, sized by [`Backend::prepare`].
@@ -54,11 +62,16 @@ struct Scratch {
     normed: Vec<f32>,
     /// Products before what follows them, `[T, max(2 F, C)]`.
     projected: Vec<f32>,
-    /// Products of one slab, see [`Matrix::scratch_len`].
-    slab: Vec<f32>,
+    product: ProductScratch,
     attention: attention::Scratch,
-    /// What candle keeps for the rounded activations.
-    candle_bytes: u64,
+}
+
+/// Types whose kernel, as this module was built, differs in a bit from its plain twin.
+///
+/// # Errors
+/// [`BackendError::OutOfMemory`].
+pub fn differing_kernels() -> Result<Vec<&'static str>, BackendError> {
+    kernels::check::differing()
 }
 
 impl CpuBackend {
@@ -73,10 +86,10 @@ impl CpuBackend {
             scratch: Scratch {
                 normed: Vec::new(),
                 projected: Vec::new(),
-                slab: Vec::new(),
+                product: ProductScratch::empty(),
                 attention: attention::Scratch::empty(),
-                candle_bytes: 0,
             },
+            team: Team,
         }
     }
 
@@ -90,7 +103,7 @@ impl CpuBackend {
     /// into `out`.
     fn project_normed(
         &mut self,
-        (norm, matrix): (Option<&Norm>, MatrixId),
+        (norm, matrix, digits): (Option<&Norm>, MatrixId, Digits),
         x: Slot,
         rows: usize,
         out: Target,
@@ -115,18 +128,18 @@ impl CpuBackend {
             Target::Scratch(width) => &mut scratch.projected[..rows * width],
         };
         matrix.product(
-            self.precision,
+            (self.precision, digits),
             rows,
             &scratch.normed[..rows * width],
             out,
-            &mut scratch.slab,
+            (&mut scratch.product, &self.team),
         )
     }
 
     /// `residual[t] += scale post_norm(w x[t] + bias)` for every row.
     fn add_projection(
         &mut self,
-        op: &'static str,
+        (op, digits): (&'static str, Digits),
         (x, matrix, residual): (Slot, MatrixId, Slot),
         bias: Option<VectorId>,
         (post_norm, scale): (Option<Norm>, f32),
@@ -137,7 +150,8 @@ impl CpuBackend {
         let (x, residual) = self.ledger.slots.pair(op, (x, rows), (residual, rows))?;
         let projected = &mut self.scratch.projected[..rows * width];
         let matrix = &self.matrices[matrix.0];
-        matrix.product(self.precision, rows, x, projected, &mut self.scratch.slab)?;
+        let with = (&mut self.scratch.product, &self.team);
+        matrix.product((self.precision, digits), rows, x, projected, with)?;
         for (y, residual) in projected.chunks_mut(width).zip(residual.chunks_mut(width)) {
             if let Some(bias) = bias {
                 math::add(y, vectors.get(bias));
@@ -228,28 +242,18 @@ impl Scratch {
     ) -> Result<Self, BackendError> {
         let rows = shape.max_rows;
         let widest = shape.hidden_size.max(2 * shape.intermediate_size);
-        let slab = matrices
-            .iter()
-            .map(|matrix| matrix.scratch_len(precision, rows))
-            .max();
-        let max_cols = matrices.iter().map(Matrix::cols).max().unwrap_or(0);
         Ok(Self {
             normed: allocate("activations", &[rows, shape.hidden_size], f32::NAN)?,
             projected: allocate("activations", &[rows, widest], f32::NAN)?,
-            slab: allocate("activations", &[slab.unwrap_or(0)], f32::NAN)?,
+            product: ProductScratch::new(matrices, precision, rows)?,
             attention: attention::Scratch::new(&shape.heads)?,
-            candle_bytes: match precision {
-                // Blocks of 32 int8 with two f16 factors.
-                Precision::Fast => rows as u64 * max_cols.div_ceil(32) as u64 * 36,
-                Precision::Exact => 0,
-            },
         })
     }
 
     fn bytes(&self) -> u64 {
-        let buffers = [&self.normed, &self.projected, &self.slab];
+        let buffers = [&self.normed, &self.projected];
         let buffers: u64 = buffers.into_iter().map(bytes_of).sum();
-        buffers + self.attention.bytes() + self.candle_bytes
+        buffers + self.attention.bytes() + self.product.bytes()
     }
 }
 
@@ -329,7 +333,8 @@ impl Backend for CpuBackend {
 
     fn norm_qkv(&mut self, x: Slot, op: &NormQkv, out: Slot) -> Result<(), BackendError> {
         let rows = self.ledger.check_norm_qkv(x, op, out)?;
-        self.project_normed((op.norm.as_ref(), op.qkv), x, rows, Target::Slot(out))?;
+        let projection = (op.norm.as_ref(), op.qkv, Digits::Many);
+        self.project_normed(projection, x, rows, Target::Slot(out))?;
         if let Some(bias) = op.bias {
             let bias = self.ledger.vectors.get(bias);
             for row in self.ledger.slots.rows_mut(out, rows).chunks_mut(bias.len()) {
@@ -372,7 +377,8 @@ impl Backend for CpuBackend {
     ) -> Result<(), BackendError> {
         self.ledger.check_out_residual(x, op, residual)?;
         let after = (op.post_norm, op.scale);
-        self.add_projection("out_residual", (x, op.out, residual), op.bias, after)
+        let named = ("out_residual", Digits::Many);
+        self.add_projection(named, (x, op.out, residual), op.bias, after)
     }
 
     fn norm_gate_up_act(
@@ -383,7 +389,7 @@ impl Backend for CpuBackend {
     ) -> Result<(), BackendError> {
         let rows = self.ledger.check_norm_gate_up_act(x, op, out)?;
         let width = self.ledger.slots.width(out);
-        let projection = (op.norm.as_ref(), op.gate_up);
+        let projection = (op.norm.as_ref(), op.gate_up, Digits::Few);
         self.project_normed(projection, x, rows, Target::Scratch(2 * width))?;
         let out = self.ledger.slots.rows_mut(out, rows).chunks_mut(width);
         for (gate_up, out) in self.scratch.projected.chunks(2 * width).zip(out) {
@@ -404,7 +410,8 @@ impl Backend for CpuBackend {
     ) -> Result<(), BackendError> {
         self.ledger.check_down_residual(x, op, residual)?;
         let after = (op.post_norm, op.scale);
-        self.add_projection("down_residual", (x, op.down, residual), None, after)
+        let named = ("down_residual", Digits::Few);
+        self.add_projection(named, (x, op.down, residual), None, after)
     }
 
     fn lm_head(&mut self, x: Slot, op: &LmHead, out: Slot) -> Result<(), BackendError> {
@@ -412,7 +419,8 @@ impl Backend for CpuBackend {
         if rows == 0 {
             return Ok(());
         }
-        self.project_normed((Some(&op.norm), op.head), x, rows, Target::Slot(out))?;
+        let projection = (Some(&op.norm), op.head, Digits::Few);
+        self.project_normed(projection, x, rows, Target::Slot(out))?;
         let logits = self.ledger.slots.rows_mut(out, rows);
         math::scale(logits, op.scale);
         math::soft_cap(op.soft_cap, logits);

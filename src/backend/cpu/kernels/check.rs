@@ -1,0 +1,124 @@
+//! The comparison of every kernel with its plain twin, bit for bit, on sizes that leave rests.
+
+use super::{Product, dequantize, form, run};
+use crate::backend::BackendError;
+use crate::backend::cpu::packed::{Layout, NO_VALUES, Packed, ROWS};
+use crate::backend::cpu::rounded::{Digits, Rounded};
+use crate::gguf::GgmlType;
+
+/// Every type that has kernels.
+pub(in crate::backend::cpu) const TYPES: [GgmlType; 8] = [
+    GgmlType::Q4_0,
+    GgmlType::Q4_1,
+    GgmlType::Q5_0,
+    GgmlType::Q5_1,
+    GgmlType::Q8_0,
+    GgmlType::Q4_K,
+    GgmlType::Q5_K,
+    GgmlType::Q6_K,
+];
+
+/// `(rows, blocks of 256 columns, tokens)`.
+const SIZES: [(usize, usize, usize); 4] = [(1, 1, 1), (7, 1, 3), (9, 2, 6), (16, 3, 4)];
+
+/// Names of the types whose kernel differs from its twin.
+///
+/// # Errors
+/// [`BackendError::OutOfMemory`].
+pub(in crate::backend::cpu) fn differing() -> Result<Vec<&'static str>, BackendError> {
+    let mut found = Vec::new();
+    for ggml_type in TYPES {
+        for (seed, size) in (1..).zip(SIZES) {
+            let few = agrees(ggml_type, Digits::Few, size, seed)?;
+            if !few || !agrees(ggml_type, Digits::Many, size, seed)? {
+                found.push(ggml_type.name());
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn agrees(
+    ggml_type: GgmlType,
+    digits: Digits,
+    (rows, wide, tokens): (usize, usize, usize),
+    seed: u64,
+) -> Result<bool, BackendError> {
+    let cols = wide * 256;
+    let (Some(layout), Some(row_bytes)) = (Layout::of(ggml_type), ggml_type.row_bytes(cols as u64))
+    else {
+        return Ok(false);
+    };
+    let mut random = Random(seed);
+    let row_bytes = usize::try_from(row_bytes).unwrap_or(0);
+    let bytes = blocks(&mut random, ggml_type, rows * row_bytes);
+    let weights = Packed::new(ggml_type, layout, [rows, cols], &bytes)?;
+    let mut x = Rounded::new(form(layout, digits));
+    let values: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
+    x.fill(&values, cols);
+    let product = Product {
+        weights: &weights,
+        x: &x,
+    };
+    let ranges = || [0..rows.div_ceil(ROWS), 0..tokens];
+    let mut expected = vec![f32::NAN; rows * tokens];
+    let mut found = expected.clone();
+    run::<true>(product, ranges(), &mut expected, rows);
+    run::<false>(product, ranges(), &mut found, rows);
+    let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() && a.is_finite();
+    Ok(expected.iter().zip(&found).all(same) && values_agree(&weights))
+}
+
+/// Whether weights in f32 are equal.
+fn values_agree(weights: &Packed) -> bool {
+    (0..weights.groups()).all(|group| {
+        let mut expected = vec![NO_VALUES; weights.blocks];
+        let mut found = expected.clone();
+        weights.dequantize(group, &mut expected);
+        dequantize(weights, group, &mut found);
+        expected == found
+    })
+}
+
+/// Random blocks whose floats are finite: bytes of random bits, but exponents kept small where
+/// the floats lie.
+pub(in crate::backend::cpu) fn blocks(
+    random: &mut Random,
+    ggml_type: GgmlType,
+    len: usize,
+) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
+    let block_bytes = usize::try_from(ggml_type.block_bytes()).unwrap_or(1);
+    let floats: &[usize] = match ggml_type {
+        GgmlType::Q4_1 | GgmlType::Q5_1 | GgmlType::Q4_K | GgmlType::Q5_K => &[0, 2],
+        GgmlType::Q6_K => &[208],
+        _ => &[0],
+    };
+    for block in bytes.chunks_exact_mut(block_bytes) {
+        for at in floats {
+            // Halves of a size between 2^-11 and 2^-7, of either sign.
+            block[at + 1] = block[at + 1] & 0x8f | 0x10;
+        }
+    }
+    bytes
+}
+
+/// Numbers for the comparisons (Steele, Lea & Flood 2014, SplitMix64).
+#[derive(Debug)]
+pub(in crate::backend::cpu) struct Random(pub(in crate::backend::cpu) u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// Between -1 and 1.
+    pub(in crate::backend::cpu) fn signed(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / 8_388_608.0 - 1.0
+    }
+}

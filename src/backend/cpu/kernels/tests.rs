@@ -1,0 +1,131 @@
+//! Packed weights against the plain dequantizer, products against sums in f64.
+
+use super::check::{Random, TYPES, blocks, differing};
+use super::{Product, form, product};
+use crate::backend::cpu::packed::{COLS, Layout, NO_VALUES, Packed, ROWS};
+use crate::backend::cpu::rounded::{Digits, Form, Rounded};
+use crate::gguf::GgmlType;
+use crate::quant;
+
+/// Weights, packed and as the plain dequantizer reads them, `[rows, cols]`.
+fn weights(ty: GgmlType, [rows, cols]: [usize; 2], seed: u64) -> (Packed, Vec<f32>) {
+    let row_bytes = ty.row_bytes(cols as u64).expect("whole blocks");
+    let row_bytes = usize::try_from(row_bytes).expect("small");
+    let bytes = blocks(&mut Random(seed), ty, rows * row_bytes);
+    let layout = Layout::of(ty).expect("a type with kernels");
+    let packed = Packed::new(ty, layout, [rows, cols], &bytes).expect("memory is there");
+    let mut values = vec![f32::NAN; rows * cols];
+    quant::dequantize(ty, &bytes, &mut values).expect("whole blocks");
+    (packed, values)
+}
+
+#[test]
+fn packed_rows_read_as_the_plain_dequantizer_reads_them() {
+    for ty in TYPES {
+        for rows in [1, 4, 7] {
+            let cols = 512;
+            let (packed, want) = weights(ty, [rows, cols], 3);
+            let mut groups = vec![NO_VALUES; cols / COLS];
+            for row in 0..rows {
+                let mut got = vec![f32::NAN; cols];
+                packed.read_row(row, &mut got);
+                assert_eq!(got, want[row * cols..(row + 1) * cols], "{ty}, row {row}");
+                packed.dequantize(row / ROWS, &mut groups);
+                let quads = groups.as_flattened().iter();
+                let lane: Vec<f32> = quads.flat_map(|quad| quad[row % ROWS]).collect();
+                assert_eq!(got, lane, "{ty}, row {row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn products_are_the_sums_of_rounded_activations() {
+    let [rows, cols, tokens] = [9, 768, 7];
+    for ty in TYPES {
+        let (packed, values) = weights(ty, [rows, cols], 4);
+        let mut random = Random(5);
+        let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
+        for digits in [Digits::Few, Digits::Many] {
+            let form = form(packed.layout, digits);
+            let mut rounded = Rounded::new(form);
+            rounded.fill(&x, cols);
+            let mut found = vec![f32::NAN; rows * tokens];
+            let whole = Product {
+                weights: &packed,
+                x: &rounded,
+            };
+            product(whole, [0..packed.groups(), 0..tokens], &mut found, rows);
+            let step = match form {
+                Form::Eight => 1.0 / 127.0,
+                Form::Fourteen | Form::Shifted => 1.0 / 8191.0,
+            };
+            for t in 0..tokens {
+                let row = rounded.row(t);
+                let integers = row.wide.iter().zip(row.scales);
+                let integers: Vec<f64> = integers
+                    .flat_map(|(wide, scale)| wide.map(|x| f64::from(x) * f64::from(*scale)))
+                    .collect();
+                for (a, b) in integers.iter().zip(&x[t * cols..]) {
+                    assert!(
+                        (a - f64::from(*b)).abs() <= 0.501 * step,
+                        "{ty}: {a} of {b}"
+                    );
+                }
+                for n in 0..rows {
+                    let terms = values[n * cols..(n + 1) * cols].iter().zip(&integers);
+                    let terms = terms.map(|(w, x)| f64::from(*w) * x);
+                    let size: f64 = terms.clone().map(f64::abs).sum();
+                    let (want, found) = (terms.sum::<f64>(), f64::from(found[t * rows + n]));
+                    // Minima cancel: the sum of sizes of products and minima apart is larger.
+                    assert!(
+                        (want - found).abs() < 2e-6 * size,
+                        "{ty}: {found}, not {want}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_part_of_a_product_has_the_bits_of_the_whole() {
+    let [rows, cols, tokens] = [10, 256, 6];
+    let (packed, _) = weights(GgmlType::Q4_1, [rows, cols], 6);
+    let mut random = Random(7);
+    let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
+    let mut rounded = Rounded::new(form(packed.layout, Digits::Few));
+    rounded.fill(&x, cols);
+    let of = Product {
+        weights: &packed,
+        x: &rounded,
+    };
+    let mut whole = vec![f32::NAN; rows * tokens];
+    product(of, [0..3, 0..tokens], &mut whole, rows);
+    let mut part = vec![f32::NAN; 2 * 6];
+    product(of, [1..3, 3..5], &mut part, 6);
+    for (t, part) in part.chunks(6).enumerate() {
+        assert_eq!(part, &whole[(t + 3) * rows + 4..(t + 4) * rows]);
+    }
+}
+
+#[test]
+fn no_kernel_differs_from_its_twin() {
+    assert_eq!(differing().expect("memory is there"), Vec::<&str>::new());
+}
+
+#[test]
+fn what_is_not_finite_stays_so() {
+    for form in Form::ALL {
+        let mut rounded = Rounded::new(form);
+        let mut x = [0.5_f32; 128];
+        x[3] = f32::NAN;
+        x[40] = f32::INFINITY;
+        x[64..96].fill(0.0);
+        rounded.fill(&x, 128);
+        let scales = rounded.row(0).scales;
+        assert!(scales[0].is_nan() && scales[1].is_nan());
+        assert_eq!((scales[2], rounded.row(0).wide[2]), (0.0, [0; 32]));
+        assert!(scales[3] > 0.0);
+    }
+}

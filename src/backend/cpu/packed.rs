@@ -1,0 +1,388 @@
+//! Weights as the kernels read them: groups of four rows, so that four lanes of a register are
+//! four rows and one load of an activation serves them all.
+//!
+//! A group is taken in blocks of 32 columns. Eight *quads* of four columns make a block; 16
+//! bytes hold one quad of the four rows, row after row. Where codes have 4 bits, a byte's low
+//! half belongs to quad `i`, its high half to quad `i + 4`. Further bits of a code lie in planes
+//! behind: one bit a quad where codes have 5 bits, two where they have 6.
+
+use super::rounded::BYTES;
+use super::unpack::{Unpacked, unpack};
+use crate::backend::BackendError;
+use crate::gguf::GgmlType;
+
+/// Rows of a group.
+pub(super) const ROWS: usize = 4;
+
+/// Columns of a block.
+pub(super) const COLS: usize = 32;
+
+/// Blocks of a block of a K-quant.
+pub(super) const WIDE: usize = 8;
+
+/// A block of a group in f32: by quads, rows, columns of the quad.
+pub(super) type Values = [[[f32; 4]; ROWS]; 8];
+
+/// Room for one.
+pub(super) const NO_VALUES: Values = [[[0.0; 4]; ROWS]; 8];
+
+/// How the elements of a type are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// Unsigned codes below 64: an element is `(code - zero) * scale + min`.
+    Codes {
+        /// Bits beyond four.
+        high: usize,
+        /// Scales of a block of 32 columns, 1 or 2.
+        halves: usize,
+        /// Whether there are minima.
+        mins: bool,
+        /// Whether scales and minima are small integers times factors of [`WIDE`] blocks.
+        wide: bool,
+        /// What is subtracted from each code.
+        zero: u8,
+    },
+    /// Signed bytes: an element is `code * scale`.
+    Signed,
+}
+
+impl Layout {
+    /// The layout of a type, if it has kernels.
+    pub(super) fn of(ggml_type: GgmlType) -> Option<Self> {
+        let codes = |high, halves, mins, wide, zero| Self::Codes {
+            high,
+            halves,
+            mins,
+            wide,
+            zero,
+        };
+        Some(match ggml_type {
+            GgmlType::Q4_0 => codes(0, 1, false, false, 8),
+            GgmlType::Q4_1 => codes(0, 1, true, false, 0),
+            GgmlType::Q5_0 => codes(1, 1, false, false, 16),
+            GgmlType::Q5_1 => codes(1, 1, true, false, 0),
+            GgmlType::Q4_K => codes(0, 1, true, true, 0),
+            GgmlType::Q5_K => codes(1, 1, true, true, 0),
+            GgmlType::Q6_K => codes(2, 2, false, true, 32),
+            GgmlType::Q8_0 => Self::Signed,
+            _ => return None,
+        })
+    }
+
+    /// Bytes of the codes of a block of four rows.
+    pub(super) fn code_bytes(self) -> usize {
+        match self {
+            Self::Codes { high, .. } => 64 + 16 * high,
+            Self::Signed => 128,
+        }
+    }
+
+    /// Blocks that share factors.
+    fn span(self) -> usize {
+        match self {
+            Self::Codes { wide: true, .. } => WIDE,
+            _ => 1,
+        }
+    }
+
+    /// Factors of four rows: scales, then minima.
+    fn factors(self) -> usize {
+        match self {
+            Self::Codes { mins, .. } => ROWS * (1 + usize::from(mins)),
+            Self::Signed => ROWS,
+        }
+    }
+
+    /// Small integers of a block of four rows: of the scales, then of the minima.
+    fn steps(self) -> usize {
+        match self {
+            Self::Codes {
+                wide: true,
+                halves,
+                mins,
+                ..
+            } => ROWS * halves * (1 + usize::from(mins)),
+            _ => 0,
+        }
+    }
+}
+
+/// Rows of one type, packed.
+#[derive(Debug)]
+pub(super) struct Packed {
+    pub(super) layout: Layout,
+    pub(super) rows: usize,
+    /// Blocks of a row.
+    pub(super) blocks: usize,
+    codes: Vec<u8>,
+    /// `[group, block / span, scale or minimum, 4]`.
+    factors: Vec<f32>,
+    /// `[group, block, scale or minimum, half, 4]` where factors span blocks.
+    steps: Vec<i8>,
+    /// Of signed codes, where kernels read bytes: the sum of each row's codes, `[group, block, 4]`.
+    sums: Vec<i16>,
+}
+
+/// One group of four rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group<'a> {
+    /// [`Layout::code_bytes`] a block.
+    pub(super) codes: &'a [u8],
+    /// [`Layout::factors`] for each [`Layout::span`] of blocks.
+    pub(super) factors: &'a [f32],
+    /// [`Layout::steps`] a block.
+    pub(super) steps: &'a [i8],
+    /// Four a block where codes are signed and kernels read bytes.
+    #[cfg_attr(
+        not(all(target_arch = "wasm32", feature = "relaxed-simd")),
+        expect(dead_code, reason = "relaxed SIMD alone shifts activations")
+    )]
+    pub(super) sums: &'a [i16],
+}
+
+impl Packed {
+    /// Packs whole rows of GGUF blocks; the bytes are whole rows of `cols` elements.
+    pub(super) fn new(
+        ggml_type: GgmlType,
+        layout: Layout,
+        [rows, cols]: [usize; 2],
+        bytes: &[u8],
+    ) -> Result<Self, BackendError> {
+        let blocks = cols / COLS;
+        let groups = rows.div_ceil(ROWS);
+        let sums = if BYTES && layout == Layout::Signed {
+            ROWS
+        } else {
+            0
+        };
+        let mut packed = Self {
+            layout,
+            rows,
+            blocks,
+            codes: zeros(&[groups, blocks, layout.code_bytes()])?,
+            factors: zeros(&[groups, blocks / layout.span(), layout.factors()])?,
+            steps: zeros(&[groups, blocks, layout.steps()])?,
+            sums: zeros(&[groups, blocks, sums])?,
+        };
+        let row_bytes = bytes.len() / rows;
+        let mut unpacked = Vec::new();
+        for (row, bytes) in bytes.chunks_exact(row_bytes).enumerate() {
+            unpacked.clear();
+            unpack(ggml_type, bytes, &mut unpacked);
+            packed.put(row, &unpacked);
+        }
+        Ok(packed)
+    }
+
+    /// Groups, the last of which may have rows of zeros.
+    pub(super) fn groups(&self) -> usize {
+        self.rows.div_ceil(ROWS)
+    }
+
+    #[inline]
+    pub(super) fn group(&self, group: usize) -> Group<'_> {
+        let part = |len: usize| group * self.blocks * len..(group + 1) * self.blocks * len;
+        let factors = self.blocks / self.layout.span() * self.layout.factors();
+        let sums = if self.sums.is_empty() { 0 } else { ROWS };
+        Group {
+            codes: &self.codes[part(self.layout.code_bytes())],
+            factors: &self.factors[group * factors..(group + 1) * factors],
+            steps: &self.steps[part(self.layout.steps())],
+            sums: &self.sums[part(sums)],
+        }
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        self.codes.len() + self.steps.len() + 4 * self.factors.len() + 2 * self.sums.len()
+    }
+
+    /// Writes the blocks of one row.
+    fn put(&mut self, row: usize, unpacked: &[Unpacked]) {
+        let (group, lane) = (row / ROWS, row % ROWS);
+        let (code_bytes, factors) = (self.layout.code_bytes(), self.layout.factors());
+        let (span, steps) = (self.layout.span(), self.layout.steps());
+        for (b, block) in unpacked.iter().enumerate() {
+            let at = group * self.blocks + b;
+            let codes = &mut self.codes[at * code_bytes..][..code_bytes];
+            let place = self.factors[at / span * factors..][..factors].chunks_mut(ROWS);
+            for (place, factor) in place.zip(block.factors) {
+                place[lane] = factor;
+            }
+            match self.layout {
+                Layout::Codes { high, halves, .. } => {
+                    put_codes(high, lane, &block.codes, codes);
+                    let place = self.steps[at * steps..][..steps].chunks_mut(ROWS * halves);
+                    for (place, steps) in place.zip(block.steps) {
+                        for (place, step) in place.chunks_mut(ROWS).zip(steps) {
+                            place[lane] = step;
+                        }
+                    }
+                }
+                Layout::Signed => {
+                    let words = codes.as_chunks_mut::<4>().0.iter_mut();
+                    let words = words.skip(lane).step_by(ROWS);
+                    for (word, quad) in words.zip(block.codes.as_chunks::<4>().0) {
+                        *word = *quad;
+                    }
+                    if let Some(place) = self.sums.get_mut(at * ROWS + lane) {
+                        let codes = block.codes.iter().map(|code| code.cast_signed());
+                        *place = codes.map(i16::from).sum();
+                    }
+                }
+            }
+        }
+    }
+
+    /// One row in f32, exactly as the plain dequantizer gives it.
+    pub(super) fn read_row(&self, row: usize, out: &mut [f32]) {
+        let group = self.group(row / ROWS);
+        let lane = row % ROWS;
+        let mut values = NO_VALUES;
+        for (b, out) in out.as_chunks_mut::<COLS>().0.iter_mut().enumerate() {
+            self.dequantize_block(group, b, &mut values);
+            for (out, quad) in out.as_chunks_mut::<4>().0.iter_mut().zip(&values) {
+                *out = quad[lane];
+            }
+        }
+    }
+
+    /// A group in f32, in the order in which it is packed; the plain twin of
+    /// [`kernels::dequantize`](super::kernels::dequantize).
+    pub(super) fn dequantize(&self, group: usize, out: &mut [Values]) {
+        let group = self.group(group);
+        for (b, out) in out.iter_mut().enumerate() {
+            self.dequantize_block(group, b, out);
+        }
+    }
+
+    #[inline]
+    fn dequantize_block(&self, group: Group<'_>, b: usize, out: &mut Values) {
+        let code_bytes = self.layout.code_bytes();
+        let codes = &group.codes[b * code_bytes..][..code_bytes];
+        let mut wide = [0_i16; 128];
+        let (factors, zero, halves) = match self.layout {
+            Layout::Codes {
+                high,
+                halves,
+                mins,
+                wide: spans,
+                zero,
+            } => {
+                widen_codes(high, codes, &mut wide);
+                (group.scales(b, halves, mins, spans), zero, halves)
+            }
+            Layout::Signed => {
+                widen_signed(codes, &mut wide);
+                (group.scales(b, 1, false, false), 0, 1)
+            }
+        };
+        let quads = wide.as_chunks::<4>().0.as_chunks::<ROWS>().0;
+        for (quad, (codes, out)) in quads.iter().zip(out).enumerate() {
+            let [scales, minima] = factors.map(|factor| factor[quad / 4 * (halves - 1)]);
+            for lane in 0..ROWS {
+                for col in 0..4 {
+                    let code = f32::from(codes[lane][col].wrapping_sub(i16::from(zero)));
+                    out[lane][col] = code * scales[lane] + minima[lane];
+                }
+            }
+        }
+    }
+}
+
+impl Group<'_> {
+    /// Scales and minima of the halves of a block; 0 where there are none.
+    #[inline(always)]
+    pub(super) fn scales(
+        &self,
+        b: usize,
+        halves: usize,
+        mins: bool,
+        wide: bool,
+    ) -> [[[f32; ROWS]; 2]; 2] {
+        let kinds = 1 + usize::from(mins);
+        let span = if wide { WIDE } else { 1 };
+        let factors = &self.factors.as_chunks::<ROWS>().0[b / span * kinds..][..kinds];
+        let steps = self.steps.as_chunks::<ROWS>().0;
+        let mut scales = [[[0.0; ROWS]; 2]; 2];
+        for (kind, factor) in factors.iter().enumerate() {
+            for half in 0..halves {
+                scales[kind][half] = *factor;
+                if wide {
+                    let steps = &steps[(b * kinds + kind) * halves + half];
+                    for (scale, step) in scales[kind][half].iter_mut().zip(steps) {
+                        *scale *= f32::from(*step);
+                    }
+                }
+            }
+        }
+        scales
+    }
+}
+
+/// Codes of one row into a block of four, a quad at a time.
+fn put_codes(high: usize, lane: usize, codes: &[u8; COLS], out: &mut [u8]) {
+    let words = out.as_chunks_mut::<4>().0;
+    let mut add = |part: usize, bits: u32| {
+        let word = &mut words[part * ROWS + lane];
+        *word = (u32::from_le_bytes(*word) | bits).to_le_bytes();
+    };
+    for (quad, codes) in codes.as_chunks::<4>().0.iter().enumerate() {
+        let codes = u32::from_le_bytes(*codes);
+        add(quad % 4, (codes & 0x0f0f_0f0f) << (quad / 4 * 4));
+        match high {
+            1 => add(4, (codes >> 4 & 0x0101_0101) << quad),
+            2 => add(4 + quad / 4, (codes >> 4 & 0x0303_0303) << (quad % 4 * 2)),
+            _ => {}
+        }
+    }
+}
+
+/// Codes of a block, `[8 quads, 4 rows, 4 columns]`.
+pub(super) fn widen_codes(high: usize, codes: &[u8], out: &mut [i16; 128]) {
+    let (low, planes) = codes.split_at(64);
+    for (i, &byte) in low.iter().enumerate() {
+        out[i] = i16::from(byte & 15);
+        out[i + 64] = i16::from(byte >> 4);
+    }
+    for (quad, out) in out.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+        match high {
+            1 => {
+                for (out, plane) in out.iter_mut().zip(planes) {
+                    *out |= i16::from(plane >> quad & 1) << 4;
+                }
+            }
+            2 => {
+                for (out, plane) in out.iter_mut().zip(&planes[quad / 4 * 16..]) {
+                    *out |= i16::from(plane >> (quad % 4 * 2) & 3) << 4;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Signed codes of a block.
+pub(super) fn widen_signed(codes: &[u8], out: &mut [i16; 128]) {
+    for (out, &code) in out.iter_mut().zip(codes) {
+        *out = i16::from(code.cast_signed());
+    }
+}
+
+/// A vector of zeros of the product of `dims`.
+fn zeros<T: bytemuck::Zeroable + Clone>(dims: &[usize]) -> Result<Vec<T>, BackendError> {
+    let out_of_memory = |bytes| BackendError::OutOfMemory {
+        what: "weights",
+        bytes,
+    };
+    let len = dims
+        .iter()
+        .try_fold(1_usize, |product, &dim| product.checked_mul(dim))
+        .ok_or_else(|| out_of_memory(u64::MAX))?;
+    let mut values = Vec::new();
+    values
+        .try_reserve_exact(len)
+        .map_err(|_| out_of_memory((len as u64).saturating_mul(size_of::<T>() as u64)))?;
+    values.resize(len, T::zeroed());
+    Ok(values)
+}
