@@ -76,6 +76,19 @@ test('a run travels in a link, and is replayed by keyboard', async ({ page, lab,
   expect(await waited?.innerText()).toBe(await streamed?.innerText());
 });
 
+test('without service workers the mock runs in the page', async ({ page, lab }) => {
+  // As in a page that is no secure context.
+  await page.addInitScript(() => {
+    Object.defineProperty(Navigator.prototype, 'serviceWorker', { get: () => undefined });
+    Object.defineProperty(Crypto.prototype, 'randomUUID', { value: undefined });
+  });
+  await page.goto(`${lab}${SHORT}`);
+  const wait = section(page, 'wait');
+  await wait.getByRole('button', { name: 'Run 3 + 3 calls' }).click();
+  await expect(wait.locator('.verdict')).toContainText('All texts are identical.');
+  await expect(wait.getByRole('status')).toHaveText(/^the mock in this page/);
+});
+
 test('a link that holds no run says so', async ({ page, lab }) => {
   await page.goto(`${lab}#wait?run=AAAA`);
   await expect(section(page, 'wait').getByRole('status')).toHaveText(/no run that can be read/);
