@@ -5,6 +5,7 @@ import type { Model } from '../index.js';
 import { FakeModule } from './fake-engine.js';
 import type { FakeRequest } from './fake-engine.js';
 import { FakeWorker, installWorker } from './fake-worker.js';
+import { stampsOf } from '../stamps.js';
 
 const URL_OF_CHAT = 'http://local/v1/chat/completions?x=1';
 
@@ -193,4 +194,19 @@ test('a generation that waits for its turn gets it between streamed answers', as
 test('what fetch refuses is refused in the same way', async () => {
   const wrong = model.fetch('http://local/v1/models', { method: 'GET', body: 'x' });
   expect(await rejection(wrong)).toBeInstanceOf(TypeError);
+});
+
+test('a response tells when its tokens were made, whole or in parts', async () => {
+  const unix = (): number => performance.timeOrigin + performance.now();
+  for (const stream of [false, true]) {
+    const before = unix();
+    const response = await post({ maxTokens: 6, stream });
+    await response.text();
+    const { firstTokenMs = 0, endMs = 0 } = stampsOf(response) ?? {};
+    expect(firstTokenMs).toBeGreaterThanOrEqual(before);
+    expect(endMs).toBeGreaterThan(firstTokenMs);
+    expect(endMs).toBeLessThanOrEqual(unix());
+  }
+  const nothing = await model.fetch(new Request('http://local/v1/models'));
+  expect(stampsOf(nothing)).toEqual({});
 });

@@ -226,7 +226,8 @@ fn at_once(seen: &Timeline, evidence: &Evidence) -> Finding {
 
 /// Several groups of many events.
 fn in_bursts(seen: &Timeline, evidence: &Evidence, breaks_events: bool) -> Finding {
-    if !breaks_events && !(evidence.equal_bursts && evidence.bursts > 2) {
+    let fills_buffers = breaks_events || (evidence.equal_bursts && evidence.bursts > 2);
+    if !fills_buffers {
         let because = "Whole events come in groups of different sizes, as busy programs read them.";
         return unclear(because);
     }
