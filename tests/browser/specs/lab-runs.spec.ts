@@ -166,8 +166,10 @@ test('the mock at a distance and a real server are timed, and the key stays out 
     const allow = { 'access-control-allow-origin': '*', 'access-control-allow-headers': '*' };
     if (route.request().method() === 'OPTIONS') return route.fulfill({ headers: allow });
     asked.push(await route.request().allHeaders());
-    const chunk = (content: string, finish: string | null): string =>
-      `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: finish }] })}\n\n`;
+    const chunk = (content: string, finish: string | null): string => {
+      const choices = [{ index: 0, delta: { content }, finish_reason: finish }];
+      return `data: ${JSON.stringify({ choices })}\n\n`;
+    };
     return route.fulfill({
       headers: { ...allow, 'content-type': 'text/event-stream' },
       body: `${chunk('Rivers ', null)}${chunk('bend.', 'stop')}data: [DONE]\n\n`,
