@@ -104,7 +104,9 @@ export class MockHost {
   #start(chosen: string): Driver {
     const { MockServer } = module();
     // What tells the replies of this server from those of one that ran here before.
-    const instance = `${crypto.randomUUID().slice(0, 8)}-`;
+    // Pages without a secure context have no `randomUUID`.
+    const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
+    const instance = `${random.toString(16).padStart(8, '0')}-`;
     try {
       const core = new MockServer(this.#json(chosen), instance, Driver.now());
       return new Driver(core, this.#tokens);

@@ -15,7 +15,7 @@ import { fromParams, toParams } from './fields.js';
 import { LanePlot, lanesOf, type Lanes } from './lanes.js';
 import { fetchScenario, playScenario, type MockPlay } from './mock-link.js';
 import { MOMENTS, momentText, outcomeText } from './moments.js';
-import { decimals, ms, span, whole } from './numbers.js';
+import { ms, span, whole } from './numbers.js';
 import { unpack } from './packed.js';
 import { blockPage, Renderer, type RenderCost } from './rendering.js';
 import type { Frame, Section } from './section.js';
@@ -119,7 +119,8 @@ class Breaks implements Section {
       cost: undefined,
     });
     this.#reply.textContent = broken.text;
-    this.#status.textContent = `From a link: ${new Date(broken.requestMs).toISOString().slice(0, 10)}.`;
+    const date = new Date(broken.requestMs).toISOString().slice(0, 10);
+    this.#status.textContent = `From a link: ${date}.`;
   }
 
   #changed(): void {
@@ -294,7 +295,7 @@ function evidence({ evidence: found }: Diagnosis, cost: RenderCost | undefined):
     ['Last text behind its token', time(found.lastLagMs)],
     ...(cost === undefined ? [] : [
       ['Updates of the page', whole(cost.updates)],
-      ['Time spent on them', `${decimals(cost.totalMs)} ms, the longest ${decimals(cost.longestMs)} ms`],
+      ['Time spent on them', `${ms(cost.totalMs)}, the longest ${ms(cost.longestMs)}`],
     ] as const),
   ]);
 }

@@ -52,7 +52,7 @@ const reply = calculator({
   formula: 'TTFT = queue + prefill + d, end = TTFT + (n − 1) × d, transit added once',
   assumes: [
     'Every token takes the same time; the first costs one sample after the prefill.',
-    'Transport overlaps generation: no hop buffers, and path and client keep up with the generator.',
+    'Transport overlaps generation: no hop buffers, path and client keep up with the generator.',
   ],
   fields: {
     n: count('Tokens, n', 120, TOKENS),
@@ -62,7 +62,7 @@ const reply = calculator({
     down: amount('Response transit', 50, MS, { unit: 'ms' }),
   },
   examples: [
-    { label: '120 tokens at 33 ms, nothing else', values: { n: 120, d: 33, wait: 0, up: 0, down: 0 } },
+    { label: '120 at 33 ms, nothing else', values: { n: 120, d: 33, wait: 0, up: 0, down: 0 } },
     { label: '300 at 30 ms, TTFT 500 ms', values: { n: 300, d: 30, wait: 470, up: 0, down: 0 } },
     { label: '400 at 25 ms, TTFT 700 ms', values: { n: 400, d: 25, wait: 675, up: 0, down: 0 } },
   ],
@@ -85,7 +85,7 @@ const batches = calculator({
   title: 'What batches and checks cost',
   formula: 'first of a batch (k − 1) × d, mean d × (k − 1) ÷ 2, hold-back w × d',
   assumes: [
-    'Batches are full. The last one, and the last held tokens, leave at the end: it comes no later.',
+    'Batches are full. The last one and the last held tokens leave at the end, which stays put.',
   ],
   fields: {
     k: count('Tokens per event, k', 4, [1, 10_000]),
@@ -132,7 +132,7 @@ const cache = calculator({
   title: 'KV cache, and how many contexts fit',
   formula: '2 × layers × tokens × KV heads × head dim × bytes',
   assumes: [
-    'A dense model, the full context, nothing quantized or shared. Weights and activations are extra.',
+    'A dense model, the full context, nothing quantized or shared, weights not included.',
     'A sliding window caps it, a quantized cache shrinks it.',
   ],
   fields: {
@@ -207,7 +207,7 @@ const work = calculator({
   title: 'Cached against recomputed work',
   formula: 'with a cache P + n − 1 positions; without, step t computes all P + t again',
   assumes: [
-    'Projections cost the same at every position; attention costs one unit for each pair of positions.',
+    'Projections cost the same at every position, attention one unit for each pair of them.',
     'Recomputed projections grow with the square of the output, attention with its cube; ' +
       'with a cache, attention still sums to a square.',
   ],

@@ -70,8 +70,11 @@ class Card {
     const { id, fields } = this.calculator;
     const own = [...params].filter(([name]) => name.startsWith(`${id}.`));
     const named = own.map(([name, value]) => [name.slice(id.length + 1), value]);
-    this.#controls.set(fromParams(fields, new URLSearchParams(named)));
-    this.#show();
+    const values = fromParams(fields, new URLSearchParams(named));
+    // What stays is not read out again.
+    const stays = JSON.stringify(values) === JSON.stringify(this.#controls.values);
+    this.#controls.set(values);
+    if (!stays) this.#show();
   }
 
   record(): object {

@@ -88,7 +88,8 @@ class DeliverySection implements Section {
     const end = tokens?.endMs ?? 0;
     const steps = Math.min(400, Math.max(100, n * 2));
     const xs = Array.from({ length: steps + 1 }, (_, at) => (end * 1.05 * at) / steps);
-    const made = xs.map((at) => (at < start ? 0 : Math.min(n, Math.floor((at - start) / d + 1e-9) + 1)));
+    const made = xs.map((at) =>
+      (at < start ? 0 : Math.min(n, Math.floor((at - start) / d + 1e-9) + 1)));
     const shown: Record<'whole' | 'tokens' | 'batches' | 'held', number[]> = {
       whole: made.map((count) => (count === n ? n : 0)),
       tokens: made,

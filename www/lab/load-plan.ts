@@ -115,7 +115,8 @@ export interface TierRow {
 export function tierRows(stretches: readonly LoadStretch[]): TierRow[] {
   return stretches.flatMap((stretch, at) => (['paid', 'free'] as const).map((tier) => {
     const { arrived, refused, meanWaitMs, maxWaitMs } = stretch[tier];
-    return { stretch: at === 0 ? 'before' : 'after', tier, arrived, refused, meanWaitMs, maxWaitMs };
+    const when = at === 0 ? 'before' : 'after';
+    return { stretch: when, tier, arrived, refused, meanWaitMs, maxWaitMs };
   }));
 }
 

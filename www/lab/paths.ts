@@ -118,7 +118,7 @@ class Paths implements Section {
           group('This device, as measured or as you say', 'ttft', 'pace')),
         h('div', { class: 'bench-main' }, this.#tie, this.#plot.root,
           h('ul', { class: 'assumes' },
-            h('li', {}, 'Below a line the network is sooner, above it this device. The server has ' +
+            h('li', {}, 'Below a line the network is sooner, above it this device. It has ' +
               'the queue and prefill that are set above; transit counts once.'),
             h('li', {}, 'A real server\'s dot has its time to first text beyond those as its ' +
               'round trip.')))),
@@ -201,7 +201,9 @@ class Paths implements Section {
       }
       case 'remote': {
         const url = completionsUrl(values.url);
-        if (url === undefined) throw new Error('The base address is something like https://host/v1.');
+        if (url === undefined) {
+          throw new Error('The base address is something like https://host/v1.');
+        }
         return timed(url.host, url, {});
       }
     }
@@ -233,7 +235,8 @@ class Paths implements Section {
       const [place, name, packed] = Array.isArray(row) ? row as unknown[] : [];
       const known = PLACES.find((one) => one === place);
       const timeline = fromShared(packed);
-      if (known === undefined || typeof name !== 'string' || timeline === undefined) return undefined;
+      if (known === undefined || timeline === undefined) return undefined;
+      if (typeof name !== 'string') return undefined;
       return { place: known, name: name.slice(0, 200), timeline };
     }).filter((reply) => reply !== undefined);
     if (replies.length === 0) {

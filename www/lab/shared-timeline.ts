@@ -1,7 +1,9 @@
 // A timeline as small as a link needs it, and back.
 import type { Timeline, TimelineEvent, TimelineRead } from 'tokenbrook/measure';
 
-const MOMENTS = ['headersMs', 'firstTokenMs', 'generationEndMs', 'firstRenderedMs', 'closedMs'] as const;
+const MOMENTS = [
+  'headersMs', 'firstTokenMs', 'generationEndMs', 'firstRenderedMs', 'closedMs',
+] as const;
 const OUTCOMES = ['open', 'complete', 'incomplete', 'failed'] as const;
 const COMPLETIONS = [null, 'marker', 'finish-reason', 'body'] as const;
 const FAILURES = [null, 'reset', 'status', 'event', 'truncated', 'aborted'] as const;
@@ -49,8 +51,8 @@ export function fromShared(shared: unknown): Timeline | undefined {
   if (!isNumbers(marks, 3) && !isNumbers(marks, 0)) return undefined;
   if (!isRows(reads, 3) || !isRows(events, 6)) return undefined;
   const at = (tenths: number): number => requestMs + tenths / 10;
-  const [status = 0, isStream, output = -1, outcome = 0, completion = 0, failure = 0, rendered = 0] =
-    codes;
+  const [status = 0, isStream, output = -1] = codes;
+  const [outcome = 0, completion = 0, failure = 0, rendered = 0] = codes.slice(3);
   const times = moments.map((tenths) => (tenths < 0 ? null : at(tenths)));
   const [headersMs = null, firstTokenMs = null, generationEndMs = null, firstRenderedMs = null,
     closedMs = null] = times;

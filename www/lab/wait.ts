@@ -268,6 +268,10 @@ function verdict(run: WaitRun, waited: ModeSummary, streamed: ModeSummary): HTML
   const sooner = waited.firstTextMs.median - streamed.firstTextMs.median;
   const failed = waited.failed + streamed.failed;
   const same = sameText(run.calls);
+  if (Number.isNaN(sooner)) {
+    const why = `Nothing to compare: ${failed} of ${run.calls.length} calls failed.`;
+    return h('p', { class: 'verdict' }, why);
+  }
   return h('p', { class: 'verdict' },
     'First text ', h('strong', {}, `${ms(sooner, 0)} sooner`), '; totals ',
     h('strong', {}, `${percent(totalsApart(waited, streamed), 2)} apart`), '. ',

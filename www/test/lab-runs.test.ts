@@ -13,7 +13,9 @@ import {
   type Mode, type WaitCall, type WaitRun,
 } from '../lab/wait-run.js';
 
-function call(mode: Mode, firstTextMs: number, totalMs: number, words = ['one ', 'two ']): WaitCall {
+const WORDS = ['one ', 'two '];
+
+function call(mode: Mode, firstTextMs: number, totalMs: number, words = WORDS): WaitCall {
   return {
     mode, complete: true, headersMs: 1, firstTokenMs: 30, firstTextMs, totalMs, bodyBytes: 42,
     arrivals: words.map((text, at) => ({ text, atMs: firstTextMs + at * 33 })),
@@ -47,8 +49,9 @@ test('a shared run comes back with its words and times, and nothing else is one'
   const shared = JSON.parse(JSON.stringify(toShared(RUN))) as Record<string, unknown>;
   const back = fromShared(shared);
   assert.equal(back?.at, RUN.at);
-  assert.deepEqual(back?.calls.map(({ mode, firstTextMs, totalMs }) => [mode, firstTextMs, totalMs]),
-    RUN.calls.map(({ mode, firstTextMs, totalMs }) => [mode, firstTextMs, totalMs]));
+  const figures = (run: WaitRun | undefined): unknown[] | undefined =>
+    run?.calls.map(({ mode, firstTextMs, totalMs }) => [mode, firstTextMs, totalMs]);
+  assert.deepEqual(figures(back), figures(RUN));
   assert.deepEqual(back?.calls[1]?.arrivals, [
     { text: 'one ', atMs: 33 }, { text: 'two ', atMs: 66 },
   ]);
@@ -93,7 +96,8 @@ const TIMELINE: Timeline = {
   firstRenderedMs: 1_000_166, renderedBy: 'animation-frames', closedMs: 1_000_360, status: 200,
   isStream: true, marks: { compression: false, proxy: true, cdn: false },
   reads: [
-    { atMs: 1_000_150, bytes: 100, withinEvent: true }, { atMs: 1_000_350, bytes: 60, withinEvent: false },
+    { atMs: 1_000_150, bytes: 100, withinEvent: true },
+    { atMs: 1_000_350, bytes: 60, withinEvent: false },
   ],
   events: [
     { atMs: 1_000_150, bytes: 80, tokens: 1, textBytes: 3, text: 'ä ', hasChoices: true },

@@ -37,7 +37,7 @@ test('opens each section by keyboard, and the chat page leads here and back', as
     .toBeVisible();
 });
 
-test('calculators answer at once, keep their inputs in the address, and refuse what is none', async ({
+test('calculators answer at once, are kept in the address, and refuse what is none', async ({
   page,
   lab,
 }) => {
@@ -67,7 +67,7 @@ test('calculators answer at once, keep their inputs in the address, and refuse w
   expect(cards.length).toBe(8);
 });
 
-test('ten seats that lose three go from 97 ms to hundreds, and shedding keeps paid waits low', async ({
+test('ten seats that lose three go from 97 ms to hundreds, and shedding keeps it low', async ({
   page,
   lab,
 }) => {
@@ -87,7 +87,7 @@ test('ten seats that lose three go from 97 ms to hundreds, and shedding keeps pa
   expect(plain.sweep.length).toBe(5);
 
   await overload.getByRole('button', { name: 'Free sheds first' }).click();
-  await expect(overload.locator('.verdict')).toContainText(/[1-9]\d % of free requests are refused/);
+  await expect(overload.locator('.verdict')).toContainText(/[1-9]\d % of free requests/);
   await overload.getByText('200,000 requests, seed 7.').waitFor();
   const [, shed] = (await load()).stretches;
   expect(shed?.paid.refused).toBe(0);
