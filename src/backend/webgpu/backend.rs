@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use super::kernels::{embed, linear};
 use super::kv::KvPool;
-use super::operations::{Parts, RowClass};
+use super::operations::{Parts, Products, RowClass};
 use super::planes::{Allocations, Matrix};
 use super::prepared::{Pass, Prepared, ring_slot};
 use super::recorder::{Pipelines, Recorder, Recording as Recorded};
@@ -307,7 +307,7 @@ impl Backend for WebGpuBackend {
             let store = linear::Epilogue::Store { column: 0, bias };
             let y = (parts.arena.slot(out), parts.arena.width(out));
             let input = (op.norm.as_ref(), x, op.qkv);
-            parts.linear_normed(recorder, input, linear::Rows::All, store, y)
+            parts.linear_normed(recorder, input, Products::AroundAttention, store, y)
         })
     }
 
@@ -336,7 +336,8 @@ impl Backend for WebGpuBackend {
         self.ledger.check_out_residual(x, op, residual)?;
         self.record(|recorder, parts, _| {
             let after = (op.post_norm, op.scale);
-            parts.add_projection(recorder, (x, op.out, residual), op.bias, after)
+            let place = (x, op.out, residual);
+            parts.add_projection(recorder, place, Products::AroundAttention, op.bias, after)
         })
     }
 
@@ -354,7 +355,7 @@ impl Backend for WebGpuBackend {
             };
             let y = (parts.arena.slot(out), parts.arena.width(out));
             let input = (op.norm.as_ref(), x, op.gate_up);
-            parts.linear_normed(recorder, input, linear::Rows::All, gate, y)
+            parts.linear_normed(recorder, input, Products::FeedForward, gate, y)
         })
     }
 
@@ -367,7 +368,8 @@ impl Backend for WebGpuBackend {
         self.ledger.check_down_residual(x, op, residual)?;
         self.record(|recorder, parts, _| {
             let after = (op.post_norm, op.scale);
-            parts.add_projection(recorder, (x, op.down, residual), None, after)
+            let place = (x, op.down, residual);
+            parts.add_projection(recorder, place, Products::FeedForward, None, after)
         })
     }
 
@@ -382,7 +384,7 @@ impl Backend for WebGpuBackend {
             };
             let y = (parts.arena.slot(out), parts.arena.width(out));
             let input = (Some(&op.norm), x, op.head);
-            parts.linear_normed(recorder, input, linear::Rows::Logits, logits, y)
+            parts.linear_normed(recorder, input, Products::Logits, logits, y)
         })
     }
 

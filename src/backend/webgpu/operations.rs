@@ -35,6 +35,30 @@ impl RowClass {
     }
 }
 
+/// Which products these are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Products {
+    /// Of queries, keys and values, and of what attention gives.
+    AroundAttention,
+    FeedForward,
+    Logits,
+}
+
+impl Products {
+    fn rows(self) -> linear::Rows {
+        match self {
+            Self::AroundAttention | Self::FeedForward => linear::Rows::All,
+            Self::Logits => linear::Rows::Logits,
+        }
+    }
+
+    /// Whether a fast variant may round the activations. Softmax multiplies errors before it, the
+    /// choice of tokens shows those of logits; and most weights are in neither place.
+    fn may_round(self) -> bool {
+        self == Self::FeedForward
+    }
+}
+
 /// What operations are made of.
 pub(super) struct Parts<'a> {
     pub(super) class: RowClass,
@@ -81,28 +105,27 @@ impl Parts<'_> {
         &self,
         recorder: &mut Recorder<'_>,
         (norm, x, matrix): (Option<&Norm>, Slot, MatrixId),
-        rows: linear::Rows,
+        products: Products,
         epilogue: linear::Epilogue<'_>,
         y: (&wgpu::Buffer, usize),
     ) -> Result<(), GpuError> {
-        if self.variant(rows).fuses_norm() {
+        if self.variant(products).fuses_norm() {
             let input = (self.arena.slot(x), matrix, norm);
-            return self.linear(recorder, input, rows, epilogue, y);
+            return self.linear(recorder, input, products, epilogue, y);
         }
         let normed = self.normed(recorder, norm, x);
-        self.linear(recorder, (normed, matrix, None), rows, epilogue, y)
+        self.linear(recorder, (normed, matrix, None), products, epilogue, y)
     }
 
-    fn variant(&self, rows: linear::Rows) -> linear::Variant {
-        let class = match rows {
-            linear::Rows::Logits if self.outputs == Outputs::LastRow => RowClass::One,
+    fn variant(&self, products: Products) -> linear::Variant {
+        let class = match products {
+            Products::Logits if self.outputs == Outputs::LastRow => RowClass::One,
             _ => self.class,
         };
         let variant = self.plan.linear(class);
-        match rows {
-            linear::Rows::All => variant,
-            // Rounded activations cost the choice of tokens most here, and gain least.
-            linear::Rows::Logits => variant.exact(),
+        match products.may_round() {
+            true => variant,
+            false => variant.exact(),
         }
     }
 
@@ -110,11 +133,11 @@ impl Parts<'_> {
         &self,
         recorder: &mut Recorder<'_>,
         (x, matrix, norm): (&wgpu::Buffer, MatrixId, Option<&Norm>),
-        rows: linear::Rows,
+        products: Products,
         epilogue: linear::Epilogue<'_>,
         (y, y_width): (&wgpu::Buffer, usize),
     ) -> Result<(), GpuError> {
-        let variant = self.variant(rows);
+        let variant = self.variant(products);
         let op = linear::Linear {
             step: self.step,
             x,
@@ -123,7 +146,7 @@ impl Parts<'_> {
                 weight: &self.vectors[norm.weight.0],
                 eps: norm.eps,
             }),
-            rows,
+            rows: products.rows(),
             epilogue,
             y,
             y_width,
@@ -137,6 +160,7 @@ impl Parts<'_> {
         &self,
         recorder: &mut Recorder<'_>,
         (x, matrix, residual): (Slot, MatrixId, Slot),
+        products: Products,
         bias: Option<VectorId>,
         (post_norm, scale): (Option<Norm>, f32),
     ) -> Result<(), GpuError> {
@@ -146,17 +170,11 @@ impl Parts<'_> {
         let residual = self.arena.slot(residual);
         let Some(norm) = post_norm else {
             let add = linear::Epilogue::Add { scale, bias };
-            return self.linear(recorder, input, linear::Rows::All, add, (residual, width));
+            return self.linear(recorder, input, products, add, (residual, width));
         };
         let store = linear::Epilogue::Store { column: 0, bias };
         let projected = &self.arena.projected;
-        self.linear(
-            recorder,
-            input,
-            linear::Rows::All,
-            store,
-            (projected, width),
-        )?;
+        self.linear(recorder, input, products, store, (projected, width))?;
         let op = norm_add::NormAdd {
             step: self.step,
             y: projected,
