@@ -108,11 +108,23 @@ async function answer(request: Request): Promise<Response> {
   if (response.body === null) return response;
   void tell();
   const { status, headers } = response;
-  return new Response(watched(response.body), { status, headers });
+  return new Response(watched(response.body, isEventSource(request)), { status, headers });
 }
 
-/** The body; pages are told when it is over. */
-function watched(body: ReadableStream<Uint8Array<ArrayBuffer>>): ReadableStream {
+/** Requests of `EventSource` have this and nothing else in common. */
+function isEventSource({ method, headers, cache }: Request): boolean {
+  const accepts = headers.get('accept') === 'text/event-stream';
+  return method === 'GET' && accepts && cache === 'no-store';
+}
+
+/**
+ * The body; pages are told when it is over. With `endsQuietly` it ends where it would break:
+ * an `EventSource` comes back after either, but in Chromium not after a worker's broken body.
+ */
+function watched(
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+  endsQuietly: boolean,
+): ReadableStream {
   const reader = body.getReader();
   return new ReadableStream<Uint8Array<ArrayBuffer>>(
     {
@@ -122,7 +134,8 @@ function watched(body: ReadableStream<Uint8Array<ArrayBuffer>>): ReadableStream 
           if (!done) return controller.enqueue(value);
           controller.close();
         } catch (error) {
-          controller.error(error);
+          if (endsQuietly) controller.close();
+          else controller.error(error);
         }
         void tell();
       },

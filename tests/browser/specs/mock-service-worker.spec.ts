@@ -214,3 +214,56 @@ test("a page's own worker composes the mock with its own answers", async ({ cont
   expect(seen.wait).toEqual({ text: TEXT });
   expect(seen.alone).toContain('not a model');
 });
+
+test('a native EventSource comes back to its reply by name', async ({ context, server }) => {
+  for (const reset of [false, true]) {
+    const page = await controlled(context, server, {
+      pace: { kind: 'fixed', ms: 10 },
+      faults: { cut: { byte: 200, reset }, firstRequests: 1 },
+      resume: { graceMs: 10_000, ttlMs: 60_000, retryMs: 100 },
+    });
+    const seen = await page.evaluate(async (name) => {
+      // Chromium shows workers no `Last-Event-ID`: the reply comes from its start, and ids tell
+      // what was there before.
+      const events = new Map<string, string>();
+      const source = new EventSource(`/lab/stream?reply=${name}`);
+      let errors = 0;
+      source.onerror = () => void (errors += 1);
+      const over = new Promise<string>((done) => {
+        source.onmessage = (event: MessageEvent<string>) => {
+          events.set(event.lastEventId, event.data);
+          if (event.data === '[DONE]') done('the marker');
+        };
+        setTimeout(() => done(`nothing more, state ${source.readyState}`), 8000);
+      });
+      const end = await over;
+      source.close();
+      const trace = await link.trace();
+      const joined = trace.filter(({ event }) => event === 'joined').length;
+      return { ids: [...events.keys()], data: [...events.values()], errors, end, joined };
+    }, `native-${reset}`);
+    expect(seen.end).toBe('the marker');
+    expect(seen.ids).toEqual(Array.from({ length: 19 }, (_, n) => `native-${reset}:${n}`));
+    expect(seen.data.pop()).toBe('[DONE]');
+    expect(seen.data.map((word) => JSON.parse(word) as string).join('')).toBe(TEXT);
+    expect(seen).toMatchObject({ errors: 1, joined: 1 });
+    await page.close();
+  }
+});
+
+test('a stream of two minutes arrives whole', async ({ context, server }) => {
+  test.skip(process.env['TOKENBROOK_SLOW'] === undefined, 'takes two minutes: TOKENBROOK_SLOW=1');
+  test.setTimeout(240_000);
+  const page = await controlled(context, server, {
+    text: { kind: 'seeded', tokens: 1200 },
+    pace: { kind: 'fixed', ms: 100 },
+  });
+  const seen = await page.evaluate(async () => {
+    const start = performance.now();
+    const text = await (await fetch('/lab/stream')).text();
+    return { text, ms: performance.now() - start };
+  });
+  expect(seen.ms).toBeGreaterThanOrEqual(120_000);
+  expect(seen.text.match(/^data: "/gm)?.length).toBe(1200);
+  expect(seen.text.endsWith('data: [DONE]\n\n')).toBe(true);
+});
