@@ -6,8 +6,9 @@ import { bindDiagnosis } from './diagnosis-view.js';
 import { action, field, find, role } from './dom.js';
 import { downloadJson } from './download.js';
 import { showInfo } from './info-view.js';
+import { KeptView } from './kept-view.js';
 import { LoadView } from './load-view.js';
-import { ModelControl } from './model-control.js';
+import { ModelControl, type Cache } from './model-control.js';
 import { choiceFromUrl, fetchModelList, type ModelChoice } from './models.js';
 import { ScrollFollower } from './scroll.js';
 import { SettingsView } from './settings-view.js';
@@ -31,6 +32,10 @@ const models = new ModelControl(
 const chat = new ChatControl(
   role(document, 'transcript'), models, settings.values, scroll, () => render(),
 );
+const kept = new KeptView(
+  [...document.querySelectorAll<HTMLElement>('[data-role="kept"]')],
+  (choice) => void loadModel(choice),
+);
 const modelDialog = find(document, 'dialog[data-role="model-dialog"]', HTMLDialogElement);
 const composer = find(document, '[data-role="composer"]', HTMLFormElement);
 const message = find(composer, 'textarea', HTMLTextAreaElement);
@@ -48,6 +53,7 @@ function render(): void {
   role(document, 'load-error').hidden = failure === null;
   field(document, 'load-error-message').textContent = failure?.message ?? '';
   field(document, 'load-error-code').textContent = failure?.code ?? '';
+  action(document, 'run-from-memory').hidden = failure?.code !== 'storage-full';
   role(document, 'ready').hidden = model === null || !empty;
   role(document, 'cleared').hidden = !chat.canUndoClear;
   field(document, 'ready-lead').textContent = model === null ? ''
@@ -76,13 +82,14 @@ function focusMessage(): void {
   if (!matchMedia('(pointer: coarse)').matches) message.focus();
 }
 
-async function loadModel(choice: ModelChoice): Promise<void> {
+async function loadModel(choice: ModelChoice, cache: Cache = 'opfs'): Promise<void> {
   chat.stop();
   modelDialog.close();
   settings.close();
-  const loading = models.load(choice);
+  const loading = models.load(choice, cache);
   action(document, 'cancel-load').focus();
   const model = await loading;
+  void kept.refresh();
   if (models.isLoading) return;
   if (model !== null) {
     announce(`${model.info.name} is ready.`);
@@ -142,6 +149,9 @@ function bindButtons(): void {
   on('retry-load', () => {
     if (models.choice !== null) void loadModel(models.choice);
   });
+  on('run-from-memory', () => {
+    if (models.choice !== null) void loadModel(models.choice, 'none');
+  });
   on('reload', () => {
     if (models.choice !== null) void loadModel(models.choice);
   });
@@ -149,6 +159,7 @@ function bindButtons(): void {
   on('open-model', () => {
     modelDialog.showModal();
     void showInfo(modelDialog, models.model);
+    void kept.refresh();
   });
   on('new-conversation', () => {
     chat.clear();
@@ -211,4 +222,5 @@ bindButtons();
 bindDiagnosis(find(document, '[data-role="diagnosis"]', HTMLDetailsElement));
 buildStarters();
 render();
+void kept.refresh();
 void offerModels();

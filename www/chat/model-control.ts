@@ -5,6 +5,9 @@ import type { LoadView } from './load-view.js';
 import type { ModelChoice } from './models.js';
 import { loadOptions, type Settings } from './settings.js';
 
+/** Where a model is kept: `none` runs it from memory. */
+export type Cache = 'opfs' | 'none';
+
 /** Codes after which the model answers no more and must be loaded again. */
 const FATAL: readonly string[] = ['internal', 'disposed'];
 
@@ -36,7 +39,7 @@ export class ModelControl {
   }
 
   /** Loads a model in place of the present one. A load under way gives way to it. */
-  async load(choice: ModelChoice): Promise<Model | null> {
+  async load(choice: ModelChoice, cache: Cache = 'opfs'): Promise<Model | null> {
     this.#abort?.abort();
     const abort = new AbortController();
     const previous = this.model;
@@ -49,7 +52,7 @@ export class ModelControl {
     try {
       // One at a time: two models may not fit.
       await previous?.dispose();
-      const model = await this.#fetch(choice, abort);
+      const model = await this.#fetch(choice, abort, cache);
       if (this.#abort === abort) this.model = model;
     } catch (thrown) {
       if (this.#abort === abort && !abort.signal.aborted) this.failure = describeFailure(thrown);
@@ -82,12 +85,13 @@ export class ModelControl {
     this.#onChange();
   }
 
-  async #fetch(choice: ModelChoice, abort: AbortController): Promise<Model> {
+  async #fetch(choice: ModelChoice, abort: AbortController, cache: Cache): Promise<Model> {
     const { signal } = abort;
     signal.throwIfAborted();
     this.#loadedWith = this.#wanted();
     const model = await load(choice.source, {
       ...loadOptions(this.#settings),
+      cache,
       signal,
       onProgress: (progress) => {
         if (!signal.aborted) this.#view.report(progress);

@@ -225,6 +225,23 @@ test('cancels a load, says why another failed, and then takes a file', async ({
   await expect(sheet).toContainText(/KV cache\s*[\d.]+ (B|MiB)/);
 });
 
+test('shows what is kept on the device, resumes it, and deletes it', async ({ page, site }) => {
+  await open(page, site, SHORT);
+  const main = page.getByRole('main');
+  const kept = main.locator('[data-role="kept"]');
+  await expect(kept).toBeHidden();
+  await page.getByRole('button', { name: /Load SmolLM2-135M-Instruct/ }).click();
+  await ready(page);
+  await page.reload();
+  await expect(kept).toContainText('93.8 MiB');
+  await kept.getByRole('button', { name: 'Load default' }).click();
+  await ready(page);
+  await page.getByRole('button', { name: /^Model:/ }).click();
+  const sheet = page.getByRole('dialog', { name: 'Model' });
+  await sheet.getByRole('button', { name: 'Delete default' }).click();
+  await expect(sheet.locator('[data-role="kept"]')).toBeHidden();
+});
+
 test('a dropped file that is no model is refused with the reason', async ({ page, site }) => {
   await page.goto(site.url);
   const files = await page.evaluateHandle(() => {
