@@ -95,4 +95,7 @@ export class Engine {
   free(): void;
 }
 
+/** Names of types whose kernels have other bits than their plain twins in this browser. */
+export function differingKernels(): string[];
+
 export default function init(options: { module_or_path: Response }): Promise<unknown>;

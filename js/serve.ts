@@ -18,6 +18,8 @@ import type { ModelInfo } from './types.js';
 export interface EngineModule {
   default: (options: { module_or_path: Response }) => Promise<unknown>;
   Loader: LoaderClass;
+  /** Types that this browser multiplies otherwise than plain code would. */
+  differingKernels?: () => string[];
 }
 
 export interface Port {
@@ -52,7 +54,7 @@ export function serve(port: Port, modules: EngineModules): void {
         store,
         engine: ready,
         compat: () =>
-          (other ??= instantiate(data.compatWasmUrl, modules.compat)),
+          (other ??= instantiate(data.compatWasmUrl, modules.compat).then(({ Loader }) => Loader)),
       };
       load(data, engines, post).then(
         (engine) => {
@@ -128,23 +130,27 @@ function cacheInfo(
   return { cache: 'none', cacheReason: 'what is here already is not copied' };
 }
 
-/** The better engine where there is one; a site may have left it out. */
+/**
+ * The better engine where there is one and it computes right: a site may have left it out, and what
+ * relaxed instructions give is in part the browser's choice.
+ */
 async function start(data: LoadMessage, modules: EngineModules): Promise<LoaderClass> {
   const { relaxed } = modules;
   if (relaxed !== undefined && data.relaxedWasmUrl !== undefined) {
     try {
-      return await instantiate(data.relaxedWasmUrl, relaxed);
+      const { Loader, differingKernels } = await instantiate(data.relaxedWasmUrl, relaxed);
+      if (differingKernels === undefined || differingKernels().length === 0) return Loader;
     } catch {
       // The one that runs everywhere tells what is wrong, if that is not here either.
     }
   }
-  return instantiate(data.wasmUrl, modules.engine);
+  return (await instantiate(data.wasmUrl, modules.engine)).Loader;
 }
 
 async function instantiate(
   wasmUrl: string,
   module: () => Promise<EngineModule>,
-): Promise<LoaderClass> {
+): Promise<EngineModule> {
   // Both are on their way at once.
   const script = module();
   script.catch(() => undefined);
@@ -172,7 +178,7 @@ async function instantiate(
     const message = `${url} is not an engine that this browser runs: check \`wasmUrl\`.`;
     throw new TokenbrookError('download-failed', message, { cause, url });
   }
-  return engineModule.Loader;
+  return engineModule;
 }
 
 /** A turn of the event loop without the 4 ms that nested timers wait at least. */

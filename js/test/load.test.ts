@@ -233,3 +233,17 @@ for (const [name, source, options] of INVALID) {
     expect(FakeWorker.started).toEqual([]);
   });
 }
+
+test('a relaxed engine that computes other bits than plain code gives way', async () => {
+  answer = (_request, response) => void response.end();
+  const relaxed = new FakeModule();
+  for (const differing of [[], ['Q4_1']]) {
+    FakeWorker.relaxed = { ...relaxed.exports, differingKernels: () => differing };
+    const model = await load(blob(), { wasmUrl: `${base}/engine_bg.wasm` });
+    const [used, other] = differing.length === 0 ? [relaxed, fake] : [fake, relaxed];
+    expect(used.received).toHaveLength(10);
+    expect(other.received).toHaveLength(0);
+    relaxed.received.length = 0;
+    await model.dispose();
+  }
+});

@@ -55,3 +55,25 @@ test('a site without the relaxed engine gets the one that runs everywhere', asyn
   expect(variant).toBe('simd128');
   await page.close();
 });
+
+test('where relaxed instructions give other bits, the plain engine is taken', async ({
+  browser,
+  server,
+}) => {
+  const page = await openPage(browser, server);
+  await page.context().route('**/engine-relaxed.js', async (route) => {
+    const script = await (await route.fetch()).text();
+    const verdict = 'function differingKernels() {';
+    expect(script).toContain(verdict);
+    const body = script.replace(verdict, `${verdict} return ['Q4_1'];`);
+    await route.fulfill({ body, contentType: 'text/javascript' });
+  });
+  const variant = await page.evaluate(async () => {
+    const model = await tokenbrook.load('/tiny.gguf');
+    const { wasmVariant } = model.info;
+    await model.dispose();
+    return wasmVariant;
+  });
+  expect(variant).toBe('simd128');
+  await page.close();
+});

@@ -88,7 +88,7 @@ pub(in crate::backend::cpu) fn blocks(
     ggml_type: GgmlType,
     len: usize,
 ) -> Vec<u8> {
-    let mut bytes: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
+    let mut bytes: Vec<u8> = (0..len).map(|_| random.next().to_le_bytes()[0]).collect();
     let block_bytes = usize::try_from(ggml_type.block_bytes()).unwrap_or(1);
     let floats: &[usize] = match ggml_type {
         GgmlType::Q4_1 | GgmlType::Q5_1 | GgmlType::Q4_K | GgmlType::Q5_K => &[0, 2],

@@ -53,7 +53,7 @@ fn tile<K: Kernel, const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [[f32; 
                 }
             }
             if K::MINS {
-                for half in 0..K::HALVES {
+                for (half, mins) in mins.iter().enumerate().take(K::HALVES) {
                     let sum = if K::HALVES == 1 {
                         x.sums[b][0] + x.sums[b][1]
                     } else {
@@ -61,7 +61,7 @@ fn tile<K: Kernel, const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [[f32; 
                     };
                     let sum = scale * sum as f32;
                     for lane in 0..ROWS {
-                        sums[lane] += mins[half][lane] * sum;
+                        sums[lane] += mins[lane] * sum;
                     }
                 }
             }

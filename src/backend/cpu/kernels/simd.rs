@@ -260,17 +260,18 @@ fn code_tile<K: Kernel, const P: usize, const T: usize>(
 /// Adds the bits beyond four of the codes of a quad.
 #[inline]
 pub(super) fn with_high<K: Kernel>(codes: v128, parts: &[[u8; 16]], quad: usize) -> v128 {
+    let place = u32::try_from(quad).unwrap_or_default();
     let (plane, bit, mask) = match K::HIGH {
         0 => return codes,
-        1 => (4, quad, 0x10),
-        _ => (4 + quad / 4, quad % 4 * 2, 0x30),
+        1 => (4, place, 0x10),
+        _ => (4 + quad / 4, place % 4 * 2, 0x30),
     };
     let plane = load(&parts[plane]);
     // Bits of the neighbouring byte that the shift brings along are masked off.
     let bits = if bit <= 4 {
-        u16x8_shl(plane, (4 - bit) as u32)
+        u16x8_shl(plane, 4 - bit)
     } else {
-        u16x8_shr(plane, (bit - 4) as u32)
+        u16x8_shr(plane, bit - 4)
     };
     v128_or(codes, v128_and(bits, u8x16_splat(mask)))
 }

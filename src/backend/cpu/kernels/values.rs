@@ -17,10 +17,10 @@ pub(super) fn dequantize<K: Kernel>(group: Group<'_>, out: &mut [Values]) {
     for (b, (block, out)) in blocks.zip(out).enumerate() {
         let [scales, mins] = factors::<K>(group, b).map(|both| both.map(splat_lanes));
         let parts = block.as_chunks::<16>().0;
-        for quad in 0..8 {
+        for (quad, out) in out.iter_mut().enumerate() {
             let half = quad / 4 * (K::HALVES - 1);
             let codes = codes::<K>(parts, quad);
-            out[quad] = values::<K>(codes, scales[half], mins[half]);
+            *out = values::<K>(codes, scales[half], mins[half]);
         }
     }
 }
@@ -37,7 +37,7 @@ fn codes<K: Kernel>(parts: &[[u8; 16]], quad: usize) -> v128 {
     if K::ZERO == 0 {
         codes
     } else {
-        i8x16_sub(codes, i8x16_splat(K::ZERO as i8))
+        i8x16_sub(codes, i8x16_splat(K::ZERO.to_le_bytes()[0].cast_signed()))
     }
 }
 
