@@ -3,6 +3,7 @@
 // TOKENBROOK_PACKAGE   the unpacked tarball; by default `pkg/` is packed and unpacked first
 // TOKENBROOK_MODEL     the default model; by default where `cargo xtask setup` keeps it
 // TOKENBROOK_CHROMIUM  the browser's executable; default /usr/bin/chromium
+// TOKENBROOK_SLOW     if set, streams of two minutes too
 // TOKENBROOK_FIREFOX   the second browser's executable; default /usr/bin/firefox-esr
 
 import { defineConfig } from '@playwright/test';

@@ -106,6 +106,30 @@ fn headers_leave_before_the_first_token() {
 }
 
 #[test]
+fn headers_tell_the_number_of_the_reply_and_which_hops_are_there() {
+    let json = r#"{"hops":[{"kind":"proxy"},{"kind":"proxy"},{"kind":"compression"},
+        {"kind":"cdn"},{"kind":"framework"}]}"#;
+    let mut server = server(json);
+    let connections = [get("/lab/stream"), get("/lab/wait")].map(|at| server.request(0.0, at));
+    for (number, seen) in run(&mut server, &connections, 1e9).iter().enumerate() {
+        assert_eq!(seen.header("x-reply-number"), Some(&*number.to_string()));
+        for (name, value) in [
+            ("via", "1.1 proxy"),
+            ("vary", "accept-encoding"),
+            ("x-cache", "MISS"),
+        ] {
+            let of = seen.headers.iter().filter(|(key, _)| key == name);
+            let values: Vec<_> = of.map(|(_, value)| &**value).collect();
+            assert_eq!(values, [value]);
+        }
+    }
+    let plain = play("{}", get("/lab/stream"));
+    for name in ["via", "vary", "x-cache"] {
+        assert_eq!(plain.header(name), None);
+    }
+}
+
+#[test]
 fn batches_and_held_tokens_wait_as_computed_and_the_end_waits_for_nothing() {
     let fours = play(r#"{"delivery":{"batchTokens":4}}"#, get("/lab/stream"));
     assert_eq!(fours.arrivals.len(), 5 + 1);
