@@ -54,6 +54,22 @@ export class Exchange {
   free(): void;
 }
 
+/** A model before its weights are there; see `src/wasm/loader.rs`. */
+export interface Sketch {
+  architecture: string;
+  name: string;
+  parameters: number;
+  weightsBytes: number;
+  maxContext: number;
+  contextLength: number;
+  kvElements: number;
+  windowElements: number;
+  windowPositions: number;
+  blockTokens: number;
+  backend: 'cpu' | 'webgpu';
+  pace: { decodeMs: number; prefillMs: number } | null;
+}
+
 export class Loader {
   private constructor();
   /** `tokenizer`: the bytes of a `tokenizer.json`. */
@@ -66,6 +82,8 @@ export class Loader {
    */
   prepare(onPhase: (phase: 'compile' | 'check') => void): Promise<string | undefined> | undefined;
   finish(): Promise<Engine>;
+  /** What the header says; `undefined` for models of the compat engine. Takes a moment. */
+  sketch(): Promise<Sketch | undefined>;
   free(): void;
   /** Whether the header of the first file is complete and accepted. */
   readonly hasHeader: boolean;

@@ -1,7 +1,7 @@
 // The entry of the package `tokenbrook`. Importing it touches no global of the browser.
 
 export { diagnose } from './diagnose.js';
-export { load } from './load.js';
+export { load, plan } from './load.js';
 export { TokenbrookError } from './errors.js';
 export { models } from './models.js';
 export type { ErrorCode } from './errors.js';
@@ -23,6 +23,7 @@ export type {
   KernelRole,
   KvCacheFormat,
   LoadOptions,
+  LoadPlan,
   Memory,
   Model,
   ModelInfo,

@@ -5,8 +5,8 @@ import { hasSimd } from './features.js';
 import { WorkerModel, crashed } from './model.js';
 import { checkLoadOptions, checkSha256, checkSource, checkTokenizer } from './options.js';
 import type { CheckedLoad, GivenFile } from './options.js';
-import type { FromWorker, LoadMessage, WireFile } from './protocol.js';
-import type { LoadOptions, Model, Source } from './types.js';
+import type { FromWorker, LoadMessage, PlanMessage, WireFile } from './protocol.js';
+import type { LoadOptions, LoadPlan, Model, Source } from './types.js';
 
 /**
  * Loads a GGUF model into a worker of its own.
@@ -17,6 +17,32 @@ import type { LoadOptions, Model, Source } from './types.js';
  * `internal`.
  */
 export async function load(source: Source, options: LoadOptions = {}): Promise<Model> {
+  return begin(source, options, 'load', (worker, data) =>
+    data.type === 'loaded' ? new WorkerModel(worker, data.info) : undefined,
+  );
+}
+
+/**
+ * Tells what a model will cost, from its header alone: what is to be fetched, memory, whether it
+ * fits, and how fast it would be. Rejects as [load] does.
+ */
+export async function plan(source: Source, options: LoadOptions = {}): Promise<LoadPlan> {
+  return begin(source, options, 'plan', (worker, data) => {
+    if (data.type !== 'planned') return undefined;
+    worker.terminate();
+    return data.plan;
+  });
+}
+
+/** What a worker's message means for its caller; `undefined` where it is not the answer. */
+type Take<T> = (worker: Worker, data: FromWorker) => T | undefined;
+
+async function begin<T>(
+  source: Source,
+  options: LoadOptions,
+  type: 'load' | 'plan',
+  take: Take<T>,
+): Promise<T> {
   const checked = checkLoadOptions(options);
   const base = globalThis.document?.baseURI ?? globalThis.location?.href;
   const files = checkSource(source, base);
@@ -50,7 +76,7 @@ export async function load(source: Source, options: LoadOptions = {}): Promise<M
     ? await Promise.all(given.map(openHandle))
     : (given as WireFile[]);
   const what = { files: opened.slice(0, files.length), tokenizer: opened[files.length], sha256 };
-  return whenLoaded(startWorker(checked.workerUrl), checked, { ...what, ...wasm });
+  return whenTaken(startWorker(checked.workerUrl), checked, { type, ...what, ...wasm }, take);
 }
 
 /** The file of a handle, whose permission this thread has. */
@@ -94,13 +120,19 @@ function startWorker(url: string | URL | undefined): Worker {
   }
 }
 
-function whenLoaded(
+type Asked = Pick<
+  LoadMessage,
+  'files' | 'tokenizer' | 'sha256' | 'wasmUrl' | 'relaxedWasmUrl' | 'compatWasmUrl'
+> & { type: 'load' | 'plan' };
+
+function whenTaken<T>(
   worker: Worker,
   checked: CheckedLoad,
-  what: Pick<LoadMessage, 'files' | 'tokenizer' | 'sha256' | `${string}Url` & keyof LoadMessage>,
-): Promise<Model> {
+  what: Asked,
+  take: Take<T>,
+): Promise<T> {
   const { settings, headers, cache, signal, onProgress } = checked;
-  return new Promise<Model>((resolve, reject) => {
+  return new Promise<T>((resolve, reject) => {
     const abort = (): void => fail(signal?.reason);
     const fail = (error: unknown): void => {
       signal?.removeEventListener('abort', abort);
@@ -115,19 +147,19 @@ function whenLoaded(
     };
     worker.onmessageerror = () => fail(crashed('a message from the worker could not be read'));
     worker.onmessage = ({ data }: MessageEvent<FromWorker>) => {
-      if (data.type === 'progress') {
-        onProgress?.(data.progress);
-      } else if (data.type === 'loaded') {
+      const taken = take(worker, data);
+      if (taken !== undefined) {
         signal?.removeEventListener('abort', abort);
-        resolve(new WorkerModel(worker, data.info));
+        resolve(taken);
+      } else if (data.type === 'progress') {
+        onProgress?.(data.progress);
       } else if (data.type === 'load-failed') {
         fail(fromWire(data.error));
       } else if (data.type === 'crashed') {
         fail(crashed(data.error.message));
       }
     };
-    const message: LoadMessage = {
-      type: 'load',
+    const message: LoadMessage | PlanMessage = {
       ...what,
       settings,
       headers,

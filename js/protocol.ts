@@ -3,7 +3,7 @@
 
 import type { WireError } from './errors.js';
 import type { ChatMessage, EmbedOptions, GenerateOptions, LoadOptions } from './types.js';
-import type { Memory, ModelInfo, Progress, ScoreResult, Stats, TemplateOptions, Token } from './types.js';
+import type { LoadPlan, Memory, ModelInfo, Progress, ScoreResult, Stats, TemplateOptions, Token } from './types.js';
 
 /** A file as it goes to the worker: an absolute address or its bytes. */
 export type WireFile = string | Blob;
@@ -57,8 +57,12 @@ export interface LoadMessage {
   pageTimeOrigin: number;
 }
 
+/** The same without the weights. */
+export type PlanMessage = Omit<LoadMessage, 'type'> & { type: 'plan' };
+
 export type ToWorker =
   | LoadMessage
+  | PlanMessage
   | { type: 'call'; id: number; call: Call }
   | { type: 'score'; id: number; input: string | Uint32Array }
   | { type: 'embed'; id: number; texts: string[]; options: EmbedOptions }
@@ -80,6 +84,7 @@ export type CallValue = Memory | number[] | string | ScoreResult | Float32Array<
 export type FromWorker =
   | { type: 'progress'; progress: Progress }
   | { type: 'loaded'; info: ModelInfo }
+  | { type: 'planned'; plan: LoadPlan }
   | { type: 'load-failed'; error: WireError }
   | { type: 'result'; id: number; value: CallValue }
   | { type: 'error'; id: number; error: WireError }

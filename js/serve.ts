@@ -6,7 +6,8 @@ import { TokenbrookError, toWire } from './errors.js';
 import { publicUrl } from './address.js';
 import { loadModel } from './loader.js';
 import type { LoadRequest, LoaderClass } from './loader.js';
-import type { FromWorker, LoadMessage, ToWorker } from './protocol.js';
+import { planModel } from './planner.js';
+import type { FromWorker, LoadMessage, PlanMessage, ToWorker } from './protocol.js';
 import { Scheduler } from './scheduler.js';
 import { openStore } from './store/store.js';
 import type { Store } from './store/store.js';
@@ -71,13 +72,20 @@ export function serve(port: Port, modules: EngineModules): void {
         },
         (error: unknown) => post({ type: 'load-failed', error: toWire(error) }),
       );
+    } else if (data.type === 'plan') {
+      const { files, settings, headers, cache } = data;
+      const engine = start(data, modules);
+      planModel({ files, settings, headers, cache, engine }).then(
+        (plan) => post({ type: 'planned', plan }),
+        (error: unknown) => post({ type: 'load-failed', error: toWire(error) }),
+      );
     } else if (scheduler !== undefined) {
       dispatch(scheduler, data);
     }
   });
 }
 
-function dispatch(scheduler: Scheduler, message: Exclude<ToWorker, LoadMessage>): void {
+function dispatch(scheduler: Scheduler, message: Exclude<ToWorker, LoadMessage | PlanMessage>): void {
   switch (message.type) {
     case 'call':
       return scheduler.call(message.id, message.call);
@@ -134,7 +142,7 @@ function cacheInfo(
  * The better engine where there is one and it computes right: a site may have left it out, and what
  * relaxed instructions give is in part the browser's choice.
  */
-async function start(data: LoadMessage, modules: EngineModules): Promise<LoaderClass> {
+async function start(data: LoadMessage | PlanMessage, modules: EngineModules): Promise<LoaderClass> {
   const { relaxed } = modules;
   if (relaxed !== undefined && data.relaxedWasmUrl !== undefined) {
     try {

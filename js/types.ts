@@ -124,6 +124,36 @@ export interface LoadOptions {
   wasmUrl?: string | URL | undefined;
 }
 
+/** What a model will cost. */
+export interface LoadPlan {
+  name: string;
+  architecture: string;
+  parameters: number;
+  /** The one that is asked for, or that `auto` would try first. */
+  backend: 'cpu' | 'webgpu';
+  /** Read to know all this, and how much of it had to be fetched. */
+  headerBytes: number;
+  headerFetchedBytes: number;
+  /** Still to be fetched; `null` where a server does not tell the length of a file. */
+  fetchBytes: number | null;
+  /** In storage already. */
+  cachedBytes: number;
+  weightsBytes: number;
+  /** Of a context of `contextLength` tokens that is full. */
+  kvCacheBytes: number;
+  contextLength: number;
+  /** The longest that the model knows and memory has room for, tokens. */
+  maxContextLength: number;
+  fits: boolean;
+  /** Why it does not fit. */
+  why?: string;
+  /**
+   * From some tens of milliseconds of products with weights of the model's main type: what could
+   * be reached at best. `null` on a GPU, which a load measures.
+   */
+  predicted: { prefillTokensPerSecond: number; decodeTokensPerSecond: number } | null;
+}
+
 /** A model in the storage of this origin. */
 export interface StoredModel {
   /** Its address, or that of the first of its files, without query and credentials. */

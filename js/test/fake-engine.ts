@@ -2,7 +2,7 @@
 // `t0 t1 …`. It records what it was asked, and fails where a test wants it to.
 
 import type { EmbedStep, Engine, Exchange, LoaderOptions } from '../engine.js';
-import type { ScoreStep, StepResult } from '../engine.js';
+import type { ScoreStep, Sketch, StepResult } from '../engine.js';
 import type { ChatMessage, EmbedOptions, Stats, Token } from '../types.js';
 
 interface Run {
@@ -244,6 +244,8 @@ export class FakeModule {
   options: LoaderOptions | undefined;
   tokenizer: Uint8Array | undefined;
   failPush: Error | undefined;
+  /** What a plan is made of. */
+  sketch: Sketch | undefined;
   /** Bytes from which on the header is complete. */
   headerBytes = 1;
   /** What a loader of the GPU finds; the CPU's has nothing to find. */
@@ -283,6 +285,9 @@ export class FakeModule {
       }
       async finish(): Promise<Engine> {
         return module.engine as unknown as Engine;
+      }
+      async sketch(): Promise<Sketch | undefined> {
+        return module.sketch;
       }
       free(): void {}
     };

@@ -4,7 +4,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 
 import { expect, test } from '@playwright/test';
 
-import { load } from '../index.js';
+import { load, plan } from '../index.js';
 import type { LoadOptions, Model, Progress, Source } from '../index.js';
 import { FakeModule, coded } from './fake-engine.js';
 import { FakeWorker, installWorker } from './fake-worker.js';
@@ -197,6 +197,57 @@ test('an abort during the download rejects with the reason and ends the worker',
 test('a signal that was aborted before starts no worker', async () => {
   expect(await rejection(loadFake(blob(), { signal: AbortSignal.abort('no') }))).toBe('no');
   expect(FakeWorker.started).toEqual([]);
+});
+
+const SKETCH = {
+  architecture: 'llama',
+  name: 'fake',
+  parameters: 7,
+  weightsBytes: 1000,
+  maxContext: 9000,
+  contextLength: 70,
+  kvElements: 100,
+  windowElements: 10,
+  windowPositions: 64,
+  blockTokens: 32,
+  backend: 'cpu',
+  pace: { decodeMs: 20, prefillMs: 4 },
+} as const;
+
+test('a plan reads no further than the header, and counts whole blocks and rings', async () => {
+  fake.sketch = SKETCH;
+  let sent = 0;
+  answer = (request, response) => {
+    const [, start = '0', end = '0'] = /(\d+)-(\d+)/.exec(request.headers.range ?? '') ?? [];
+    const body = bytes(3_000_000).subarray(Number(start), Number(end) + 1);
+    sent += body.byteLength;
+    response.writeHead(206, { 'content-range': `bytes ${start}-${end}/3000000`, etag: '"1"' });
+    response.end(body);
+  };
+  fake.headerBytes = 1_500_000;
+  const planned = await plan(`${base}/m.gguf`, { wasmUrl: WASM_URL });
+  expect(sent).toBe(2 << 20);
+  expect(planned).toMatchObject({ fetchBytes: 3_000_000, cachedBytes: 0, weightsBytes: 1000 });
+  expect(planned.headerBytes).toBeGreaterThanOrEqual(1_500_000);
+  // Three blocks of the full cache, two of the ring, four bytes an element.
+  expect(planned.kvCacheBytes).toBe(4 * (100 * 96 + 10 * 64));
+  expect(planned).toMatchObject({ maxContextLength: 9000, fits: true });
+  expect(planned.predicted).toEqual({ prefillTokensPerSecond: 250, decodeTokensPerSecond: 50 });
+  expect(FakeWorker.started[0]?.terminated).toBe(true);
+});
+
+test('a plan of what does not fit says why, and how much of a context would', async () => {
+  fake.sketch = { ...SKETCH, weightsBytes: 3e9, kvElements: 1e6, contextLength: 1000 };
+  const planned = await plan(blob(), { wasmUrl: WASM_URL });
+  expect(planned.fits).toBe(false);
+  expect(planned.why).toContain('4 GiB');
+  const { maxContextLength } = planned;
+  expect(maxContextLength).toBeGreaterThan(100);
+  expect(maxContextLength).toBeLessThan(1000);
+  fake.sketch = undefined;
+  expect(await rejection(plan(blob(), { wasmUrl: WASM_URL }))).toMatchObject({
+    code: 'unsupported-architecture',
+  });
 });
 
 test('rejects with unsupported-environment where there are no workers', async () => {

@@ -30,6 +30,31 @@ pub struct LoadOptions {
     pub file_bytes: Vec<Option<u64>>,
 }
 
+/// What headers say of a model before any of its weights are there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sketch {
+    /// `general.architecture`.
+    pub architecture: String,
+    /// `general.name`, or the architecture's.
+    pub name: String,
+    /// Elements of all tensors of the headers seen.
+    pub parameters: u64,
+    /// Their bytes in the file.
+    pub weights_bytes: u64,
+    /// The longest context that the model knows.
+    pub max_context: usize,
+    /// The context that was asked for.
+    pub context_length: usize,
+    /// Elements of keys and values of a position, in all layers that keep every position.
+    pub kv_elements: u64,
+    /// The same in the layers with a window.
+    pub window_elements: u64,
+    /// Positions that the latter keep at most.
+    pub window_positions: usize,
+    /// Positions that a cache grows by.
+    pub block_tokens: usize,
+}
+
 /// Where a file may carry the `tokenizer.json` that it was made from.
 const TOKENIZER_JSON: &str = "tokenizer.huggingface.json";
 
@@ -106,6 +131,35 @@ impl<B: Backend, M: Assembly<B>> Loader<B, M> {
         let shape = parts.assembly.shape(&limits(parts.context_length))?;
         let types = self.sink.matrix_types.clone();
         Some(Outline { shape, types })
+    }
+
+    /// What the headers so far say of the model; `None` before the first, and for models that no
+    /// forward pass of ours runs.
+    #[must_use]
+    pub fn sketch(&self) -> Option<Sketch> {
+        let parts = self.sink.parts.as_ref()?;
+        let shape = parts.assembly.shape(&limits(parts.context_length))?;
+        let heads = shape.heads;
+        let of_layer = 2 * (heads.num_kv_heads as u64).saturating_mul(heads.head_dim as u64);
+        Some(Sketch {
+            architecture: parts.facts.architecture.to_owned(),
+            name: parts.facts.name.clone(),
+            parameters: parts.assembly.parameters(),
+            weights_bytes: self
+                .sink
+                .bytes_by_type
+                .values()
+                .fold(0, |sum, bytes| bytes.saturating_add(sum)),
+            max_context: parts.facts.context_length,
+            context_length: parts.context_length,
+            kv_elements: of_layer.saturating_mul(shape.num_layers as u64),
+            window_elements: of_layer.saturating_mul(shape.window_layers as u64),
+            window_positions: parts
+                .facts
+                .window
+                .map_or(0, |it| it.saturating_add(MAX_ROWS)),
+            block_tokens: BLOCK_TOKENS,
+        })
     }
 
     /// The backend.

@@ -27,7 +27,7 @@ pub use crate::model::Pooling;
 pub use embed::{EmbedInput, EmbedJob, EmbedOptions, EmbedProgress, Embeddings};
 pub use error::SessionError;
 pub use generation::{Generation, Progress, Token, TopLogprob};
-pub use load::{LoadOptions, Loader};
+pub use load::{LoadOptions, Loader, Sketch};
 pub use options::{GenerateOptions, Input, template_options};
 pub use response_format::ResponseFormat;
 pub use score::{ScoreJob, ScoreProgress, ScoreResult};

@@ -8,7 +8,7 @@ use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use super::PerformanceClock;
-use super::convert::{throw, throw_session, to_options};
+use super::convert::{throw, throw_session, to_js, to_options};
 use super::engine::Engine;
 use super::hardware::{self, Choices, Found, SessionLoader, Settings, choice};
 use crate::Error;
@@ -94,6 +94,38 @@ impl Loader {
     #[must_use]
     pub fn has_header(&self) -> bool {
         self.inner.has_header()
+    }
+
+    /// What the headers so far say of the model, and what a measurement of some tens of
+    /// milliseconds says of its speed here, where it runs on the processor: `{ architecture, name,
+    /// parameters, weightsBytes, maxContext, contextLength, kvElements, windowElements,
+    /// windowPositions, blockTokens, backend, pace: { decodeMs, prefillMs } | null }`. `undefined`
+    /// before there is a header, and for models of the compat engine.
+    ///
+    /// # Errors
+    /// `out-of-memory`.
+    pub async fn sketch(&mut self) -> Result<JsValue, JsValue> {
+        let Some(sketch) = self.inner.sketch() else {
+            return Ok(JsValue::UNDEFINED);
+        };
+        let pace = hardware::pace(&self.settings, &mut self.inner)
+            .await
+            .map_err(|error| throw(&error))?;
+        let backend = hardware::backend(self.inner.backend_mut());
+        to_js(&serde_json::json!({
+            "architecture": sketch.architecture,
+            "name": sketch.name,
+            "parameters": sketch.parameters,
+            "weightsBytes": sketch.weights_bytes,
+            "maxContext": sketch.max_context,
+            "contextLength": sketch.context_length,
+            "kvElements": sketch.kv_elements,
+            "windowElements": sketch.window_elements,
+            "windowPositions": sketch.window_positions,
+            "blockTokens": sketch.block_tokens,
+            "backend": backend,
+            "pace": pace,
+        }))
     }
 
     /// Bytes taken so far.

@@ -8,7 +8,7 @@ use crate::backend::cpu::{CpuBackend, Precision};
 use crate::backend::webgpu::{
     Given, Gpu, GpuError, InUse, Kernels, KvFormat, Phase, PlanKind, WebGpuBackend, WebGpuOptions,
 };
-use crate::backend::{AnyBackend, BackendError, Outline, measure};
+use crate::backend::{AnyBackend, BackendError, Outline, Pace, measure};
 use crate::session;
 
 pub(in crate::wasm) type Hardware = AnyBackend;
@@ -210,6 +210,22 @@ async fn faster(kernels: Kernels, precision: Precision, outline: &Outline) -> Fo
     } else {
         Found::Refused(format!("the GPU is slower than the CPU ({times})"))
     }
+}
+
+/// How fast the model whose header is known would run on the processor, if that is to run it.
+pub(in crate::wasm) async fn pace(
+    settings: &Settings,
+    loader: &mut SessionLoader,
+) -> Result<Option<Pace>, Error> {
+    let Some(outline) = loader.outline() else {
+        return Ok(None);
+    };
+    if !matches!(loader.backend_mut(), AnyBackend::Cpu(_)) {
+        return Ok(None);
+    }
+    let mut cpu = CpuBackend::new(settings.precision.unwrap_or(Precision::Fast));
+    let pace = measure(&mut cpu, &outline, &crate::wasm::performance_now).await;
+    pace.map(Some).map_err(|error| Error::Session(error.into()))
 }
 
 /// Takes what was found; the reason for using it, where there is another than before.

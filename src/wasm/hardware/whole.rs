@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{Choices, Finding, OnPhase, choice, name_of};
 use crate::Error;
+use crate::backend::Pace;
 use crate::backend::cpu::Precision;
 use crate::compat::{CompatBackend, CompatLoader};
 use crate::session;
@@ -72,6 +73,14 @@ pub(in crate::wasm) enum Found {}
 /// Nothing has to be found.
 pub(in crate::wasm) fn find(_: &Settings, _: &mut SessionLoader, _: OnPhase) -> Option<Finding> {
     None
+}
+
+/// Nothing is measured.
+pub(in crate::wasm) async fn pace(
+    _: &Settings,
+    _: &mut SessionLoader,
+) -> Result<Option<Pace>, Error> {
+    Ok(None)
 }
 
 /// Cannot be called.

@@ -10,7 +10,7 @@ import { PACKAGE } from '../support/package.js';
 
 /** What each entry exports, and the globals that every runtime has and it may touch. */
 const ENTRIES: Record<string, { names: string; touches: string[] }> = {
-  index: { names: 'TokenbrookError diagnose load', touches: [] },
+  index: { names: 'TokenbrookError diagnose load models plan', touches: [] },
   client: {
     names: 'TokenbrookError createClient ready',
     touches: ['TextDecoder', 'TextEncoder'],

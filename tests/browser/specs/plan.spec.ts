@@ -1,0 +1,60 @@
+// What `plan` says of a model, against what a load of it then takes.
+
+import { stat } from 'node:fs/promises';
+
+import { expect, openPage, test } from '../support/app.js';
+import { MODEL } from '../support/package.js';
+
+const MIB = 1 << 20;
+
+test('a plan reads the header alone, and foretells memory', async ({ browser, server }) => {
+  const page = await openPage(browser, server);
+  server.sent.clear();
+  const planned = await page.evaluate(() =>
+    tokenbrook.plan('/model.gguf', { backend: 'cpu', contextLength: 128 }),
+  );
+  const sent = server.sent.get('/model.gguf') ?? 0;
+  const { size } = await stat(MODEL);
+  expect(planned).toMatchObject({ architecture: 'llama', backend: 'cpu', fits: true });
+  expect(planned).toMatchObject({ fetchBytes: size, cachedBytes: 0, contextLength: 128 });
+  expect(planned.headerBytes).toBeGreaterThan(MIB);
+  expect(sent).toBeLessThanOrEqual(planned.headerBytes + MIB);
+  const real = await page.evaluate(async () => {
+    const model = await tokenbrook.load('/model.gguf', { backend: 'cpu', contextLength: 128 });
+    const score = Array.from({ length: 128 }, (_, i) => 100 + i);
+    await model.score(score);
+    const memory = await model.memory();
+    const stream = model.generate('Once', { maxTokens: 16, temperature: 0, ignoreEos: true });
+    for await (const token of stream) void token;
+    const { decodeTokensPerSecond } = await stream.stats;
+    await model.dispose();
+    const again = await tokenbrook.plan('/model.gguf', { backend: 'cpu' });
+    return { memory, decodeTokensPerSecond, parameters: model.info.parameters, again };
+  });
+  const near = (a: number, b: number): number => Math.abs(a / b - 1);
+  expect(planned.parameters).toBe(real.parameters);
+  expect(near(planned.weightsBytes, real.memory.weightsBytes)).toBeLessThan(0.05);
+  expect(near(planned.kvCacheBytes, real.memory.kvCacheBytes)).toBeLessThan(0.05);
+  const foretold = planned.predicted?.decodeTokensPerSecond ?? 0;
+  console.log(`decode: ${foretold} foretold, ${real.decodeTokensPerSecond} measured`);
+  expect(foretold).toBeGreaterThan(0);
+  expect(real.again).toMatchObject({ fetchBytes: 0, cachedBytes: size, headerFetchedBytes: 0 });
+  expect(real.again.maxContextLength).toBe(8192);
+  await page.close();
+});
+
+test('a plan of what is no model, or is not there, fails as a load does', async ({
+  browser,
+  server,
+}) => {
+  const page = await openPage(browser, server);
+  const codes = await page.evaluate(() =>
+    Promise.all(
+      ['/page.html', '/none.gguf'].map((url) =>
+        tokenbrook.plan(url).catch((error: { code: string }) => error.code),
+      ),
+    ),
+  );
+  expect(codes).toEqual(['invalid-gguf', 'model-not-found']);
+  await page.close();
+});
