@@ -13,8 +13,8 @@ import type { LoadOptions, LoadPlan, Model, Source } from './types.js';
  *
  * Rejects with the reason of `signal` when aborted, else with a [TokenbrookError]:
  * `invalid-option`, `unsupported-environment`, `model-not-found`, `download-failed`,
- * `integrity-mismatch`, `storage-full`, `invalid-gguf`, `unsupported-architecture`, `unsupported-quantization`, `out-of-memory`,
- * `internal`.
+ * `integrity-mismatch`, `storage-full`, `invalid-gguf`, `unsupported-architecture`,
+ * `unsupported-quantization`, `out-of-memory`, `internal`.
  */
 export async function load(source: Source, options: LoadOptions = {}): Promise<Model> {
   return begin(source, options, 'load', (worker, data) =>

@@ -114,7 +114,10 @@ async function loadFiles(request: LoadRequest, files: Files, meter: Meter): Prom
 }
 
 /** Settings as the engine takes them. */
-export function loaderOptions(settings: EngineSettings, fileBytes: (number | null)[]): LoaderOptions {
+export function loaderOptions(
+  settings: EngineSettings,
+  fileBytes: (number | null)[],
+): LoaderOptions {
   const options: LoaderOptions = { fileBytes };
   if (settings.contextLength !== undefined) options.contextLength = settings.contextLength;
   if (settings.precision !== undefined) options.precision = settings.precision;

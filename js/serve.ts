@@ -85,7 +85,10 @@ export function serve(port: Port, modules: EngineModules): void {
   });
 }
 
-function dispatch(scheduler: Scheduler, message: Exclude<ToWorker, LoadMessage | PlanMessage>): void {
+function dispatch(
+  scheduler: Scheduler,
+  message: Exclude<ToWorker, LoadMessage | PlanMessage>,
+): void {
   switch (message.type) {
     case 'call':
       return scheduler.call(message.id, message.call);
@@ -142,7 +145,10 @@ function cacheInfo(
  * The better engine where there is one and it computes right: a site may have left it out, and what
  * relaxed instructions give is in part the browser's choice.
  */
-async function start(data: LoadMessage | PlanMessage, modules: EngineModules): Promise<LoaderClass> {
+async function start(
+  data: LoadMessage | PlanMessage,
+  modules: EngineModules,
+): Promise<LoaderClass> {
   const { relaxed } = modules;
   if (relaxed !== undefined && data.relaxedWasmUrl !== undefined) {
     try {

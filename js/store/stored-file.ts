@@ -307,9 +307,9 @@ export class StoredFile implements Pieces {
   async #named(error: unknown): Promise<unknown> {
     if (error instanceof FileChanged) return new Restart(error.failure ?? changed(this.name));
     if (nameOf(error) === 'QuotaExceededError') {
-      const { bytes, segments } = this.#journal ?? {};
-      const here = this.#journal === undefined || segments === undefined ? 0 : durableBytes(this.#journal);
-      return storageFull(this.#context.estimate, Math.max((bytes ?? 0) - here, 0), error);
+      const journal = this.#journal;
+      const need = journal === undefined ? 0 : (journal.bytes ?? 0) - durableBytes(journal);
+      return storageFull(this.#context.estimate, Math.max(need, 0), error);
     }
     return error;
   }

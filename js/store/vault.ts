@@ -200,7 +200,9 @@ export class Vault {
     const file = this.#open.get(index);
     if (file === undefined || this.#isGone) return;
     const length = this.written(index);
-    if (this.#scratch.byteLength < length) this.#scratch = new Uint8Array(this.journal.segmentBytes);
+    if (this.#scratch.byteLength < length) {
+      this.#scratch = new Uint8Array(this.journal.segmentBytes);
+    }
     const bytes = this.#scratch.subarray(0, length);
     const read = file.read(bytes, { at: 0 });
     if (read !== length) throw new Error(`a segment of ${length} bytes gives only ${read}`);
