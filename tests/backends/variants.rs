@@ -299,12 +299,7 @@ fn every_quantization_matches_the_reference() {
         );
         let float = matches!(
             ggml_type,
-            GgmlType::F32
-                | GgmlType::F16
-                | GgmlType::BF16
-                | GgmlType::Q4_1
-                | GgmlType::IQ4_NL
-                | GgmlType::MXFP4
+            GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 | GgmlType::IQ4_NL | GgmlType::MXFP4
         );
         assert_eq!(fast < EXACT, float, "{}: {fast:e}", ggml_type.name());
     }
