@@ -136,7 +136,8 @@ export class Vault {
 
   /** The segment is whole: from now on it does not change, and others may read it. */
   close(index: number): Promise<void> {
-    const closing = this.#closing.then(() => this.#closeSegment(index));
+    const { generation } = this.journal;
+    const closing = this.#closing.then(() => this.#closeSegment(generation, index));
     this.#closing = closing.catch(() => undefined);
     return closing;
   }
@@ -196,9 +197,14 @@ export class Vault {
     if (saved.size > 0) this.commit();
   }
 
-  async #closeSegment(index: number): Promise<void> {
+  async #closeSegment(generation: number, index: number): Promise<void> {
+    const isOver = (): boolean =>
+      this.#isGone || this.isClosed(index) || this.journal.generation !== generation;
+    if (isOver()) return;
+    // It may have become whole in an earlier life, which ended before this.
+    await this.openSegment(index);
     const file = this.#open.get(index);
-    if (file === undefined || this.#isGone) return;
+    if (file === undefined || isOver()) return;
     const length = this.written(index);
     if (this.#scratch.byteLength < length) {
       this.#scratch = new Uint8Array(this.journal.segmentBytes);

@@ -267,6 +267,15 @@ export class FileServer {
     this.#server.close();
   }
 
+  /** `sentBytes`, once requests that were given up have come and been answered. */
+  async settled(): Promise<number> {
+    for (let last = -1; last !== this.sentBytes; ) {
+      last = this.sentBytes;
+      await new Promise((later) => setTimeout(later, 100 + this.delayMs));
+    }
+    return this.sentBytes;
+  }
+
   #answer(request: IncomingMessage, response: ServerResponse): void {
     const { method } = request;
     const { range } = request.headers;

@@ -245,7 +245,7 @@ test('a server that fails half-way leaves what came, and the next load fetches t
   expect(kept).toMatchObject({ state: 'partial' });
   expect(durableBytes(kept ?? never())).toBeGreaterThan(SEGMENT);
   server.handler = () => undefined;
-  const before = server.sentBytes;
+  const before = await server.settled();
   expect(isModel(await load())).toBe(true);
   expect(server.sentBytes - before).toBe(MODEL.byteLength - durableBytes(kept ?? never()));
   await expectKept();
@@ -563,7 +563,7 @@ test('storage that fills up on the way is storage-full, and what is durable stay
   expect(kept).toBeGreaterThanOrEqual(SEGMENT);
   server.handler = () => undefined;
   root.quota = Number.POSITIVE_INFINITY;
-  const before = server.sentBytes;
+  const before = await server.settled();
   expect(isModel(await load())).toBe(true);
   // What was written and not committed may be there too.
   expect(server.sentBytes - before).toBeLessThanOrEqual(MODEL.byteLength - kept);

@@ -46,6 +46,35 @@ async function fill(root: FakeRoot, etag: string): Promise<void> {
   }
 }
 
+test('a segment that became whole and was never closed is closed later', async () => {
+  const root = new FakeRoot();
+  const folder = await root.folder('k');
+  const first = await Vault.open(folder, IDENTITY, SEGMENT_BYTES);
+  await first.begin(version('"new"'));
+  await first.openSegment(0);
+  first.write(0, NEW.subarray(0, SEGMENT_BYTES));
+  first.commit();
+  first.dispose();
+  const second = await Vault.open(folder, IDENTITY, SEGMENT_BYTES);
+  expect([second.written(0), second.isClosed(0)]).toEqual([SEGMENT_BYTES, false]);
+  await second.close(0);
+  expect(second.journal.segments).toEqual([await sha256(NEW.slice(0, SEGMENT_BYTES))]);
+  second.dispose();
+});
+
+test('a segment of bytes that were forgotten meanwhile is not closed', async () => {
+  const root = new FakeRoot();
+  const vault = await Vault.open(await root.folder('k'), IDENTITY, SEGMENT_BYTES);
+  await vault.begin(version('"old"'));
+  await vault.openSegment(0);
+  vault.write(0, OLD.subarray(0, SEGMENT_BYTES));
+  const beginning = vault.begin(version('"new"'));
+  const closing = vault.close(0);
+  await Promise.all([beginning, closing]);
+  expect(vault.journal).toMatchObject({ etag: '"new"', segments: [] });
+  vault.dispose();
+});
+
 /** Bytes that the journal promises are in the files, whatever version it speaks of. */
 async function checkPromises(root: FakeRoot): Promise<Journal | undefined> {
   const folder = await root.folder('k');
