@@ -169,4 +169,8 @@ impl Backend for AnyBackend {
     fn memory(&self) -> BackendMemory {
         each!(self, backend => backend.memory())
     }
+
+    fn held_bytes(&self, ggml_type: GgmlType, bytes: u64) -> u64 {
+        each!(self, backend => backend.held_bytes(ggml_type, bytes))
+    }
 }

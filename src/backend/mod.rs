@@ -351,4 +351,9 @@ pub trait Backend {
 
     /// Bytes held now.
     fn memory(&self) -> BackendMemory;
+
+    /// Bytes that it will hold of a matrix whose blocks of this type have `bytes` in the file.
+    fn held_bytes(&self, _ggml_type: GgmlType, bytes: u64) -> u64 {
+        bytes
+    }
 }

@@ -39,7 +39,7 @@ pub struct Sketch {
     pub name: String,
     /// Elements of all tensors of the headers seen.
     pub parameters: u64,
-    /// Their bytes in the file.
+    /// Bytes that the backend will hold of them.
     pub weights_bytes: u64,
     /// The longest context that the model knows.
     pub max_context: usize,
@@ -145,11 +145,7 @@ impl<B: Backend, M: Assembly<B>> Loader<B, M> {
             architecture: parts.facts.architecture.to_owned(),
             name: parts.facts.name.clone(),
             parameters: parts.assembly.parameters(),
-            weights_bytes: self
-                .sink
-                .bytes_by_type
-                .values()
-                .fold(0, |sum, bytes| bytes.saturating_add(sum)),
+            weights_bytes: self.sink.weights_bytes(),
             max_context: parts.facts.context_length,
             context_length: parts.context_length,
             kv_elements: of_layer.saturating_mul(shape.num_layers as u64),
@@ -251,6 +247,18 @@ struct ModelSink<B: Backend, M: Assembly<B>> {
     bytes_by_type: BTreeMap<&'static str, u64>,
     /// Types of the matrices, each once, with their bytes.
     matrix_types: Vec<(GgmlType, u64)>,
+}
+
+impl<B: Backend, M: Assembly<B>> ModelSink<B, M> {
+    /// What the backend will hold of all tensors of the headers seen.
+    fn weights_bytes(&self) -> u64 {
+        let all = self.bytes_by_type.values();
+        let all = all.fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+        self.matrix_types.iter().fold(all, |sum, &(ty, bytes)| {
+            let held = self.backend.held_bytes(ty, bytes);
+            (sum - bytes.min(sum)).saturating_add(held)
+        })
+    }
 }
 
 impl<B: Backend, M: Assembly<B>> Sink for ModelSink<B, M> {

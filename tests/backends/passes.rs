@@ -239,6 +239,10 @@ fn memory_counts_weights_blocks_and_buffers() {
     let vectors = 5 * 256 * 4 + 16 * 4;
     // 32 codes of half a byte, a scale and a minimum of four bytes.
     assert_eq!(memory.weights_bytes, rows * (256 / 32 * 24) + vectors);
+    let foretold = model
+        .backend
+        .held_bytes(GgmlType::Q4_1, rows * (256 / 32 * 20));
+    assert_eq!(memory.weights_bytes, foretold + vectors);
     assert_eq!(memory.kv_cache_bytes, 0);
     assert!(memory.scratch_bytes > 16 * (256 + 512 + 256 + 256 + 256 + 512) * 4);
 

@@ -470,4 +470,8 @@ impl Backend for CpuBackend {
             scratch_bytes: self.ledger.slots.bytes() + self.scratch.bytes() + ropes,
         }
     }
+
+    fn held_bytes(&self, ggml_type: GgmlType, bytes: u64) -> u64 {
+        packed::held_bytes(ggml_type, bytes)
+    }
 }

@@ -77,6 +77,11 @@ impl Layout {
         }
     }
 
+    /// Whether sums of codes are kept: kernels that read bytes shift the activations of signed ones.
+    fn has_sums(self) -> bool {
+        BYTES && self == Self::Signed
+    }
+
     /// Blocks that share factors.
     fn span(self) -> usize {
         match self {
@@ -105,6 +110,19 @@ impl Layout {
             _ => 0,
         }
     }
+}
+
+/// Bytes that packing makes of `bytes` in GGUF blocks, where a type is packed; rows of zeros that
+/// fill a last group aside.
+pub(super) fn held_bytes(ggml_type: GgmlType, bytes: u64) -> u64 {
+    let Some(layout) = Layout::of(ggml_type) else {
+        return bytes;
+    };
+    let elements = bytes / ggml_type.block_bytes() * ggml_type.block_elements();
+    let sums = if layout.has_sums() { ROWS } else { 0 };
+    let factors = 4 * layout.factors() / layout.span();
+    let of_block = layout.code_bytes() + factors + layout.steps() + 2 * sums;
+    elements / (COLS * ROWS) as u64 * of_block as u64
 }
 
 /// Rows of one type, packed.
@@ -150,11 +168,7 @@ impl Packed {
     ) -> Result<Self, BackendError> {
         let blocks = cols / COLS;
         let groups = rows.div_ceil(ROWS);
-        let sums = if BYTES && layout == Layout::Signed {
-            ROWS
-        } else {
-            0
-        };
+        let sums = if layout.has_sums() { ROWS } else { 0 };
         let mut packed = Self {
             layout,
             rows,
