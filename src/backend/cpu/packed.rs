@@ -77,7 +77,7 @@ impl Layout {
         }
     }
 
-    /// Whether sums of codes are kept: kernels that read bytes shift the activations of signed ones.
+    /// Whether sums of codes are kept: kernels that read bytes shift activations for signed ones.
     fn has_sums(self) -> bool {
         BYTES && self == Self::Signed
     }
