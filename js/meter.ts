@@ -11,6 +11,8 @@ export class Meter {
   readonly #files: News[];
   #phase: 'download' | 'verify' = 'download';
   #reportedAtMs = Number.NEGATIVE_INFINITY;
+  /** A report that waits for its time: nothing more may come after what it tells. */
+  #later: ReturnType<typeof setTimeout> | undefined;
 
   /** `fileBytes`: of each file, in order, as far as they are known. */
   constructor(fileBytes: readonly (number | null)[], report: (progress: Progress) => void) {
@@ -60,13 +62,15 @@ export class Meter {
   }
 
   #sendIfDue(): void {
-    const nowMs = performance.now();
-    if (nowMs - this.#reportedAtMs < REPORT_EVERY_MS) return;
-    this.#reportedAtMs = nowMs;
-    this.#send(this.#phase);
+    const waitMs = this.#reportedAtMs + REPORT_EVERY_MS - performance.now();
+    if (waitMs <= 0) this.#send(this.#phase);
+    else this.#later ??= setTimeout(() => this.#send(this.#phase), waitMs);
   }
 
   #send(phase: Progress['phase']): void {
+    clearTimeout(this.#later);
+    this.#later = undefined;
+    this.#reportedAtMs = performance.now();
     const sum = (of: 'receivedBytes' | 'durableBytes'): number =>
       this.#files.reduce((all, file) => all + file[of], 0);
     const totalBytes = this.#files.reduce<number | null>(
