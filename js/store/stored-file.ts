@@ -1,5 +1,8 @@
 // A file that comes from storage, or through it: verified ones are read, others are fetched
 // first, and what is damaged is fetched again. Bytes are given in order, as segments close.
+//
+// Long because one file has one state: reading, fetching, verifying and waiting for another tab
+// all decide by it what comes next.
 
 import { publicUrl } from '../address.js';
 import { TokenbrookError } from '../errors.js';

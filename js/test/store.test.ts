@@ -1,5 +1,7 @@
 // Files through storage, from a server that does as it is told: each case ends in a verified file
 // or in one typed error, and what is kept is right.
+//
+// Long because it is one table of what servers and disks do, over one set-up.
 
 import { createHash } from 'node:crypto';
 import { expect, test } from '@playwright/test';

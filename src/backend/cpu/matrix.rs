@@ -1,4 +1,6 @@
 //! Weight matrices as row slabs of quantized blocks, multiplied in the precision asked for.
+//!
+//! Long because packed slabs and candle's lie side by side in one matrix, in both precisions.
 
 use std::borrow::Cow;
 

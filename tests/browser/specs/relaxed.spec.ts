@@ -1,5 +1,7 @@
 // Which of the two engines a browser gets, and that both say what the reference says.
 
+import type { Page } from '@playwright/test';
+
 import { expect, generate, loadDefault, openPage, test } from '../support/app.js';
 import { FORCED_CASES, caseNamed, distance } from '../support/reference.js';
 
@@ -37,6 +39,15 @@ for (const [variant, workerUrl, file] of [
   });
 }
 
+/** The engine that loads a tiny model. */
+const variantOfTiny = (page: Page): Promise<string | undefined> =>
+  page.evaluate(async () => {
+    const model = await tokenbrook.load('/tiny.gguf');
+    const { wasmVariant } = model.info;
+    await model.dispose();
+    return wasmVariant;
+  });
+
 test('a site without the relaxed engine gets the one that runs everywhere', async ({
   browser,
   server,
@@ -46,13 +57,7 @@ test('a site without the relaxed engine gets the one that runs everywhere', asyn
   await page.context().route('**/engine-relaxed_bg.wasm', (route) =>
     route.fulfill({ status: 404 }),
   );
-  const variant = await page.evaluate(async () => {
-    const model = await tokenbrook.load('/tiny.gguf');
-    const { wasmVariant } = model.info;
-    await model.dispose();
-    return wasmVariant;
-  });
-  expect(variant).toBe('simd128');
+  expect(await variantOfTiny(page)).toBe('simd128');
   await page.close();
 });
 
@@ -68,12 +73,6 @@ test('where relaxed instructions give other bits, the plain engine is taken', as
     const body = script.replace(verdict, `${verdict} return ['Q4_1'];`);
     await route.fulfill({ body, contentType: 'text/javascript' });
   });
-  const variant = await page.evaluate(async () => {
-    const model = await tokenbrook.load('/tiny.gguf');
-    const { wasmVariant } = model.info;
-    await model.dispose();
-    return wasmVariant;
-  });
-  expect(variant).toBe('simd128');
+  expect(await variantOfTiny(page)).toBe('simd128');
   await page.close();
 });
