@@ -1,5 +1,6 @@
 // How far a load is, over all of its files.
 
+import { Pace } from './pace.js';
 import type { News } from './store/locks.js';
 import type { Progress } from './types.js';
 
@@ -9,10 +10,8 @@ const REPORT_EVERY_MS = 50;
 export class Meter {
   readonly #report: (progress: Progress) => void;
   readonly #files: News[];
-  #phase: 'download' | 'verify' = 'download';
-  #reportedAtMs = Number.NEGATIVE_INFINITY;
-  /** A report that waits for its time: nothing more may come after what it tells. */
-  #later: ReturnType<typeof setTimeout> | undefined;
+  readonly #pace = new Pace(REPORT_EVERY_MS, () => this.#send());
+  #phase: Progress['phase'] = 'download';
 
   /** `fileBytes`: of each file, in order, as far as they are known. */
   constructor(fileBytes: readonly (number | null)[], report: (progress: Progress) => void) {
@@ -34,7 +33,7 @@ export class Meter {
   add(index: number, bytes: number): void {
     const file = this.#files[index];
     if (file !== undefined) file.receivedBytes += bytes;
-    this.#sendIfDue();
+    this.#pace.soon();
   }
 
   /** A file is verified and only read, up to so many bytes by now. */
@@ -49,28 +48,27 @@ export class Meter {
     const file = this.#files[index];
     if (file !== undefined) Object.assign(file, news);
     this.#phase = 'download';
-    this.#sendIfDue();
+    this.#pace.soon();
   }
 
   phase(phase: 'compile' | 'check'): void {
-    this.#send(phase);
+    this.#enter(phase);
   }
 
   upload(): void {
-    this.#send(this.#phase);
-    this.#send('upload');
+    this.#pace.now();
+    this.#enter('upload');
   }
 
-  #sendIfDue(): void {
-    const waitMs = this.#reportedAtMs + REPORT_EVERY_MS - performance.now();
-    if (waitMs <= 0) this.#send(this.#phase);
-    else this.#later ??= setTimeout(() => this.#send(this.#phase), waitMs);
+  /** A phase that bytes do not belong to; the next ones go on with theirs. */
+  #enter(phase: Progress['phase']): void {
+    const before = this.#phase;
+    this.#phase = phase;
+    this.#pace.now();
+    this.#phase = before;
   }
 
-  #send(phase: Progress['phase']): void {
-    clearTimeout(this.#later);
-    this.#later = undefined;
-    this.#reportedAtMs = performance.now();
+  #send(): void {
     const sum = (of: 'receivedBytes' | 'durableBytes'): number =>
       this.#files.reduce((all, file) => all + file[of], 0);
     const totalBytes = this.#files.reduce<number | null>(
@@ -78,6 +76,6 @@ export class Meter {
       0,
     );
     const [receivedBytes, durableBytes] = [sum('receivedBytes'), sum('durableBytes')];
-    this.#report({ phase, receivedBytes, durableBytes, totalBytes });
+    this.#report({ phase: this.#phase, receivedBytes, durableBytes, totalBytes });
   }
 }

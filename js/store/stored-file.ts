@@ -6,6 +6,7 @@
 
 import { publicUrl } from '../address.js';
 import { TokenbrookError } from '../errors.js';
+import { Pace } from '../pace.js';
 import { PIECE_BYTES } from '../pieces.js';
 import type { Pieces } from '../pieces.js';
 import { Download } from './download.js';
@@ -72,7 +73,6 @@ export class StoredFile implements Pieces {
   #offset = 0;
   #ahead: Promise<Uint8Array<ArrayBuffer> | undefined> | undefined;
   #repairs = 0;
-  #newsAtMs = 0;
   #verifier: Verifier | undefined;
 
   private constructor(context: StoreContext, request: FileRequest, folder: Folder) {
@@ -248,6 +248,7 @@ export class StoredFile implements Pieces {
     const { tuning, lanes, estimate } = this.#context;
     const { target, isPinned, identity } = this.#request;
     this.#journal = vault.journal;
+    const news = new Pace(NEWS_EVERY_MS, () => this.#tell(vault));
     const download = new Download({
       target,
       vault,
@@ -257,15 +258,16 @@ export class StoredFile implements Pieces {
       signal: this.#abort.signal,
       hasDigest: isPinned,
       makeSure: (bytes) => checkRoom(estimate, bytes - vault.receivedBytes),
-      onBytes: () => this.#news(vault),
+      onBytes: () => news.soon(),
     });
     this.#download = download;
     this.#settled = this.#complete(vault, download, before).finally(() => {
+      news.end();
       vault.dispose();
       release();
     });
     this.#settled.catch(() => undefined);
-    this.#news(vault, true);
+    news.now();
     await download.contact.catch(async () => this.#settled);
   }
 
@@ -284,7 +286,7 @@ export class StoredFile implements Pieces {
         throw this.#failure;
       }
       vault.verify(verdict?.actual ?? before?.sha256 ?? null);
-      this.#news(vault, true);
+      this.#tell(vault);
     } catch (error) {
       throw await this.#ended(vault, error);
     }
@@ -399,10 +401,7 @@ export class StoredFile implements Pieces {
     return new Verifier(this.#folder, wanted, this.#context.startHasher);
   }
 
-  #news(vault: Vault, isLast = false): void {
-    const nowMs = performance.now();
-    if (!isLast && nowMs - this.#newsAtMs < NEWS_EVERY_MS) return;
-    this.#newsAtMs = nowMs;
+  #tell(vault: Vault): void {
     const { receivedBytes, durableBytes } = vault;
     const news = { receivedBytes, durableBytes, totalBytes: vault.journal.bytes };
     this.#request.onNews(news);

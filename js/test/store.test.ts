@@ -444,6 +444,18 @@ test('what is durable is told apart from what is received, and neither falls', a
   );
 });
 
+test('what came before a server fell silent is told, however soon that was', async () => {
+  server.handler = (_, response) => {
+    response.writeHead(200, { 'content-length': MODEL.byteLength });
+    response.write(MODEL.subarray(0, 5000));
+  };
+  const news: News[] = [];
+  const file = await open({ onNews: (it) => news.push(it), tuning: { stallMs: 10_000 } });
+  const last = { receivedBytes: 5000, durableBytes: 0, totalBytes: MODEL.byteLength };
+  await expect.poll(() => news.at(-1), { timeout: 2000 }).toEqual(last);
+  await file.close();
+});
+
 test('two tabs fetch one file once, and the second hears of the first', async () => {
   const news: News[] = [];
   server.handler = (_, response) => void response.on('close', () => undefined);
