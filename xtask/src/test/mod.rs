@@ -169,7 +169,7 @@ fn cargo() -> Command {
 
 /// Every TypeScript project of the checkout.
 fn type_check() -> Result<()> {
-    for project in ["js", "www", "tests/browser"] {
+    for project in ["js", "js/node", "www", "tests/browser"] {
         if paths::at_root(project).join("tsconfig.json").exists() {
             process::run(package::tsc(project).arg("--noEmit"))?;
         }
