@@ -83,7 +83,7 @@ impl Run {
         }
         self.step("build", |_| {
             build::fast(&ready.wasm)?;
-            build::print_sizes()
+            build::print_sizes(Kind::Fast)
         })?;
         self.step("type check", |_| type_check())?;
         self.step("script tests", script_tests)?;
