@@ -148,8 +148,9 @@ export interface LoadPlan {
   /** Why it does not fit. */
   why?: string;
   /**
-   * From some tens of milliseconds of products with weights of the model's main type: what could
-   * be reached at best. `null` on a GPU, which a load measures.
+   * On the CPU from some tens of milliseconds of products with weights of the model's main type,
+   * on a GPU from its kernels as a load finds them, which is kept for that. `null` where kernels
+   * were chosen by the caller and so not measured.
    */
   predicted: { prefillTokensPerSecond: number; decodeTokensPerSecond: number } | null;
 }

@@ -102,6 +102,15 @@ pub struct ModelShape {
     pub block_tokens: usize,
 }
 
+/// A layer's cache, before any of it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheBytes {
+    /// Bytes that it takes.
+    pub held: u64,
+    /// Bytes that it may take at most.
+    pub most: u64,
+}
+
 /// What a model's header says of the work to come.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outline {
@@ -355,5 +364,21 @@ pub trait Backend {
     /// Bytes that it will hold of a matrix whose blocks of this type have `bytes` in the file.
     fn held_bytes(&self, _ggml_type: GgmlType, bytes: u64) -> u64 {
         bytes
+    }
+
+    /// Bytes of one layer's cache once so many blocks of it are taken.
+    fn cache_bytes(&self, shape: &ModelShape, blocks: u64) -> CacheBytes {
+        let heads = &shape.heads;
+        let position = (heads.num_kv_heads as u64).saturating_mul(heads.head_dim as u64);
+        let block = position.saturating_mul(8 * shape.block_tokens as u64);
+        CacheBytes {
+            held: block.saturating_mul(blocks),
+            most: u64::MAX,
+        }
+    }
+
+    /// Whether weights and cache are in the memory of the host.
+    fn is_on_host(&self) -> bool {
+        true
     }
 }

@@ -228,6 +228,24 @@ pub(in crate::wasm) async fn pace(
     pace.map(Some).map_err(|error| Error::Session(error.into()))
 }
 
+/// How fast the kernels that were found run the model, as far as that was measured.
+pub(in crate::wasm) fn pace_of(found: &Found) -> Option<Pace> {
+    match found {
+        Found::Kernels(kernels, _) => kernels.report.pace,
+        Found::Refused(_) => None,
+    }
+}
+
+/// What was found out about a GPU, and whether an earlier load had.
+pub(in crate::wasm) fn report_of(found: &Found) -> Option<Value> {
+    let Found::Kernels(kernels, _) = found else {
+        return None;
+    };
+    let mut report = serde_json::to_value(&kernels.report).ok()?;
+    report["isKnown"] = kernels.is_known.into();
+    Some(report)
+}
+
 /// Takes what was found; the reason for using it, where there is another than before.
 pub(in crate::wasm) fn adopt(loader: &mut SessionLoader, found: Found) -> Option<String> {
     let Found::Kernels(kernels, reason) = found else {
