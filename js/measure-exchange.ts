@@ -18,6 +18,7 @@ export class Exchange {
   readonly #options: MeasureOptions;
   readonly #watch: ExchangeWatch;
   readonly #paint: PaintWatch | undefined;
+  #whole: Timeline | undefined;
   /** Events that were told. */
   #told = 0;
   /** Text that the next frame shows. */
@@ -32,6 +33,7 @@ export class Exchange {
   async run(request: RequestInfo | URL): Promise<void> {
     const { fetch = globalThis.fetch, init } = this.#options;
     const signal = init?.signal ?? (request instanceof Request ? request.signal : undefined);
+    this.#options.onStart?.(() => this.timeline());
     let response: Response;
     try {
       response = await fetch(request, init);
@@ -48,11 +50,13 @@ export class Exchange {
     if (paint !== undefined) this.#watch.rendered(paint.atMs, paint.by === 'element-timing');
   }
 
+  /** After the end it stays as it was then. */
   timeline(): Timeline {
-    return this.#watch.timeline() as Timeline;
+    return this.#whole ?? (this.#watch.timeline() as Timeline);
   }
 
   free(): void {
+    this.#whole = this.timeline();
     this.#paint?.close();
     this.#watch.free();
   }

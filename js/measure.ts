@@ -30,6 +30,11 @@ export interface MeasureOptions {
   /** Called as each event is parsed. */
   onEvent?: (event: TimelineEvent) => void;
   /**
+   * Called once, as the request is sent, with what gives the timeline up to that moment: its
+   * outcome is `open` until the end.
+   */
+  onStart?: (soFar: () => Timeline) => void;
+  /**
    * A mock elsewhere, as `register` gives it, whose trace has the generator's stamps. Those of
    * responses made in this thread are found without it.
    */
@@ -58,11 +63,12 @@ export async function measure(
   }
 }
 
-function check({ fetch, element, onEvent, generator }: MeasureOptions): void {
+function check({ fetch, element, onEvent, onStart, generator }: MeasureOptions): void {
   const isFunction = (value: unknown): boolean =>
     value === undefined || typeof value === 'function';
   if (!isFunction(fetch)) throw invalidOption('fetch', 'a function like the platform’s');
   if (!isFunction(onEvent)) throw invalidOption('onEvent', 'a function');
+  if (!isFunction(onStart)) throw invalidOption('onStart', 'a function');
   if (element !== undefined && typeof element.setAttribute !== 'function') {
     throw invalidOption('element', 'an element of the page');
   }

@@ -60,6 +60,8 @@ export interface Scenario {
   seed?: number;
   model?: string;
   text?: ScenarioText;
+  /** Another model under the same name; under the name `pinned` the one of before answers. */
+  swap?: { afterRequests: number; text: ScenarioText; pinned?: string };
   toolCalls?: { name: string; arguments: string; parts?: number }[];
   prefill?: {
     queueMs?: number;
@@ -67,6 +69,8 @@ export interface Scenario {
     msPerSquaredToken?: number;
     coldStartMs?: number;
     promptTokens?: number;
+    /** Beginnings of earlier prompts are not computed again; `cached_tokens` tells of them. */
+    prefixCache?: { blockTokens?: number; ttlMs?: number };
   };
   pace?: ScenarioPace;
   stalls?: { atToken: number; ms: number }[];

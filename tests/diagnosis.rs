@@ -461,3 +461,36 @@ fn a_summary_of_calls_behind_a_buffer_shows_their_bursts() {
     let first = of("ttft.first_text").expect("it was measured");
     assert!(first.min < 50.0 && first.max > 3500.0);
 }
+
+/// What was seen until a time after the request.
+fn until(scenario: &Value, end_ms: f64) -> Timeline {
+    let mut seen = run(scenario, LAB, false);
+    let (outcome, failure) = (Outcome::Open, None);
+    seen = Timeline {
+        outcome,
+        failure,
+        completion: None,
+        closed_ms: None,
+        ..seen
+    };
+    let end_ms = seen.request_ms + end_ms;
+    seen.reads.retain(|read| read.at_ms <= end_ms);
+    seen.events.retain(|event| event.at_ms <= end_ms);
+    seen
+}
+
+#[test]
+fn a_stream_under_way_is_judged_by_what_has_come() {
+    let healthy = seeded(120);
+    let found = diagnose(&until(&healthy, 60.0));
+    assert_eq!(found.verdict, Verdict::Unclear, "two events are too few");
+    assert_eq!(diagnose(&until(&healthy, 1000.0)).verdict, Verdict::Healthy);
+    let late = diagnose(&until(&stalled(), 4500.0));
+    assert_eq!(late.verdict, Verdict::Stalled);
+    let buffered = with(&healthy, json!([{ "kind": "proxy", "bufferBytes": 256 }]));
+    let one = diagnose(&until(&buffered, 900.0));
+    assert_eq!(one.verdict, Verdict::Unclear, "{one:?}");
+    let found = diagnose(&until(&buffered, 3000.0));
+    assert_eq!(found.verdict, Verdict::Buffered);
+    assert!(found.hops.contains(&Hop::Proxy), "{found:?}");
+}

@@ -94,7 +94,7 @@ type Finding = (Verdict, Vec<Hop>, &'static str);
 pub fn diagnose(seen: &Timeline) -> Diagnosis {
     let evidence = Evidence::of(seen);
     let (verdict, hops, because) = match (seen.outcome, seen.failure) {
-        (Outcome::Open, _) => unclear("It is still under way."),
+        (Outcome::Open, _) => so_far(seen, &evidence),
         (Outcome::Failed, Some(Failure::Status | Failure::Event)) => {
             (Verdict::Failed, Vec::new(), "The server said so.")
         }
@@ -153,6 +153,14 @@ fn aborted(evidence: &Evidence) -> Finding {
         return (Verdict::Stalled, Vec::new(), because);
     }
     unclear("The caller stopped it.")
+}
+
+/// A stream that goes on, by what has come of it. What one burst was, only its end tells.
+fn so_far(seen: &Timeline, evidence: &Evidence) -> Finding {
+    if !seen.is_stream || evidence.text_events < MIN_EVENTS || evidence.bursts < 2 {
+        return unclear("It is still under way.");
+    }
+    complete(seen, evidence)
 }
 
 fn complete(seen: &Timeline, evidence: &Evidence) -> Finding {

@@ -19,6 +19,7 @@ mod feed;
 pub mod formulas;
 mod hop;
 mod load_run;
+mod prefix;
 mod random;
 mod read_json;
 pub mod scenario;

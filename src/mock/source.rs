@@ -57,10 +57,11 @@ enum Words {
 }
 
 impl Source {
-    /// The text of request `number` whose prompt is `prompt`.
-    pub(super) fn new(scenario: &Scenario, number: u64, prompt: &str) -> Self {
+    /// The text of request `number` whose prompt is `prompt`; `swapped`: the other model's.
+    pub(super) fn new(scenario: &Scenario, number: u64, prompt: &str, swapped: bool) -> Self {
         let seed = scenario.seed.get();
-        let text = match &scenario.text {
+        let other = scenario.swap.as_ref().filter(|_| swapped);
+        let text = match other.map_or(&scenario.text, |swap| &swap.text) {
             Text::Words { words } => Words::Given(split(words)),
             Text::Echo {} => Words::Given(split(prompt)),
             // The same for every request: two replies can be compared word by word.
@@ -220,7 +221,10 @@ mod tests {
 
     fn source(json: &str) -> (Source, Scenario) {
         let scenario = Scenario::from_json(json).expect("it is valid");
-        (Source::new(&scenario, 1, " say  hello\tto me "), scenario)
+        (
+            Source::new(&scenario, 1, " say  hello\tto me ", false),
+            scenario,
+        )
     }
 
     fn all(source: &mut Source) -> Vec<String> {
@@ -254,7 +258,7 @@ mod tests {
         assert_eq!(all(&mut trace), ["é"]);
         let json = r#"{"text":{"kind":"seeded","tokens":120},"seed":42}"#;
         let (mut a, scenario) = source(json);
-        let mut b = Source::new(&scenario, 99, "");
+        let mut b = Source::new(&scenario, 99, "", false);
         let text = all(&mut a);
         assert_eq!(text.len(), 120);
         assert_eq!(all(&mut b), text);

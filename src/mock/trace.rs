@@ -50,6 +50,8 @@ pub enum What {
     Prefill {
         /// Its length.
         tokens: u64,
+        /// Those of them that the prefix cache has.
+        cached: u64,
     },
     /// The generator's stamp of a token.
     Token {

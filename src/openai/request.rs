@@ -25,6 +25,7 @@ pub struct CompletionRequest {
     n: usize,
     stream: bool,
     include_usage: bool,
+    model: Option<String>,
 }
 
 impl CompletionRequest {
@@ -55,6 +56,7 @@ impl CompletionRequest {
             n,
             stream,
             include_usage,
+            model: get("model").and_then(Value::as_str).map(str::to_owned),
         })
     }
 
@@ -86,6 +88,12 @@ impl CompletionRequest {
     #[must_use]
     pub fn is_first_of_prompt(&self, choice: usize) -> bool {
         choice.is_multiple_of(self.n)
+    }
+
+    /// The model that is asked for.
+    #[must_use]
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
     }
 
     /// What answer `choice` continues: a text, or messages.

@@ -172,8 +172,13 @@ class Breaks implements Section {
     const startMs = performance.timeOrigin + performance.now();
     const lanes: Lanes = { made: [], reads: [], parsed: [], painted: [] };
     this.#verdict.replaceChildren();
+    delete this.#verdict.dataset['verdict'];
     this.#lanes.show(lanes, values.tokens * values.pace * MARGIN);
-    const asking = setInterval(() => void this.#ask(play, startMs, lanes, signal), ASK_MS);
+    let soFar: (() => Timeline) | undefined;
+    const asking = setInterval(() => {
+      void this.#ask(play, startMs, lanes, signal);
+      if (soFar !== undefined) this.#judge(soFar(), lanes);
+    }, ASK_MS);
     const [path, init] = requestOf(values, signal);
     const direct = measure(path, {
       fetch: () => fetchScenario(directScenario(values), path, init),
@@ -183,6 +188,9 @@ class Breaks implements Section {
         fetch: () => play.fetch(path, init),
         element: this.#reply,
         generator: play,
+        onStart: (timeline) => {
+          soFar = timeline;
+        },
         onEvent: ({ text, atMs }) => {
           renderer.push(text);
           lanes.parsed.push(atMs - startMs);
@@ -210,6 +218,19 @@ class Breaks implements Section {
     this.#lanes.update(lanes);
     this.#status.textContent = `${whole(made.length)} tokens made, ` +
       `${whole(lanes.parsed.length)} events with text parsed`;
+  }
+
+  /** What can be said while it runs. */
+  #judge(timeline: Timeline, lanes: Lanes): void {
+    if (timeline.outcome !== 'open') return;
+    lanes.reads = lanesOf(timeline, [], []).reads;
+    const diagnosis = diagnoseStream(timeline);
+    const waits = lanes.parsed.length === 0 && lanes.made.length > 1;
+    const held = waits ? ` ${whole(lanes.made.length)} tokens are made, and none has arrived.` : '';
+    const { verdict, because } = diagnosis;
+    this.#verdict.dataset['verdict'] = `so-far-${verdict}`;
+    this.#verdict.replaceChildren(h('p', { class: 'verdict' }, 'So far: ',
+      h('strong', {}, VERDICTS[verdict]), `${suspects(diagnosis)}. ${because}${held}`));
   }
 
   #show(found: Found): void {
@@ -266,14 +287,18 @@ function tokensIn(trace: Awaited<ReturnType<MockPlay['trace']>>): number[] {
   return trace.filter(({ event }) => event === 'token').map(({ atMs }) => atMs);
 }
 
+function suspects({ hops }: Diagnosis): string {
+  return hops.length === 0 ? '' : `: ${hopList(hops)}`;
+}
+
 function judgement(diagnosis: Diagnosis, comparison: Comparison): HTMLElement[] {
-  const { verdict, hop, hops, because } = diagnosis;
-  const who = hops.length === 0 ? '' : `: ${hopList(hops)}`;
+  const { verdict, hop, because } = diagnosis;
   const cures = hop === null ? undefined
     : h('p', {}, `Cure for ${HOP_NAMES[hop]}: ${CURES[hop]}.`);
   const added = comparison.addedFirstTextMs;
   return [
-    h('p', { class: 'verdict' }, h('strong', {}, VERDICTS[verdict]), `${who}. ${because}`),
+    h('p', { class: 'verdict' }, h('strong', {}, VERDICTS[verdict]),
+      `${suspects(diagnosis)}. ${because}`),
     cures,
     h('p', { class: 'figures' }, `Against the direct path: ${comparison.because}`,
       added === null ? '' : ` First text comes ${span(Math.max(0, added))} later.`),

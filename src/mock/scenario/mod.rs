@@ -9,7 +9,7 @@ pub use load::{Bucket, Capacity, Incident, Overload, Pool, Shed, Tier, Waiting};
 pub use path::{
     Cut, FailAt, FailBefore, Faults, Hop, Omission, Resume, RoleChunk, SlowClient, Transit,
 };
-pub use speed::{Delivery, Pace, Prefill, RecordedToken, Stall, Text, ToolCall};
+pub use speed::{Delivery, Pace, Prefill, PrefixCache, RecordedToken, Stall, Swap, Text, ToolCall};
 pub use units::{Count, Ms, Rate, Share};
 
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,8 @@ pub struct Scenario {
     pub model: String,
     /// Where the text comes from.
     pub text: Text,
+    /// Another model takes over, silently.
+    pub swap: Option<Swap>,
     /// Tools that are called after the text.
     pub tool_calls: Vec<ToolCall>,
     /// What comes before the first token.
@@ -67,6 +69,7 @@ impl Default for Scenario {
             seed: Count::default(),
             model: "mock".to_owned(),
             text: Text::default(),
+            swap: None,
             tool_calls: Vec::new(),
             prefill: Prefill::default(),
             pace: Pace::default(),
@@ -125,6 +128,20 @@ impl Scenario {
         if matches!(self.pace, Pace::Busy { .. }) && self.capacity.is_none() {
             return refuse("capacity", "a busy server has KV memory: it must be given");
         }
+        if let Some(swap) = &self.swap
+            && matches!(swap.text, Text::External {})
+        {
+            return refuse("swap.text", "it comes from the scenario itself");
+        }
+        if let Some(cache) = self.prefill.prefix_cache {
+            if cache.block_tokens.is_empty() {
+                return refuse("prefill.prefixCache.blockTokens", "at least 1");
+            }
+            if self.prefill.prompt_tokens.is_some() {
+                let why = "prompts of a given length have no words to compare";
+                return refuse("prefill.prefixCache", why);
+            }
+        }
         if self.hops.len() > 64 {
             return refuse("hops", "at most 64 hops");
         }
@@ -154,6 +171,7 @@ mod tests {
     const FULL: &str = r#"{
         "seed": 42, "model": "m",
         "text": { "kind": "seeded", "tokens": 120 },
+        "swap": { "afterRequests": 9, "text": { "kind": "echo" }, "pinned": "m-1" },
         "toolCalls": [{ "name": "weather", "arguments": "{}", "parts": 2 }],
         "prefill": { "queueMs": 1, "msPerToken": 0.5, "msPerSquaredToken": 0.01,
             "coldStartMs": 9, "promptTokens": 5 },
@@ -239,6 +257,21 @@ mod tests {
                 r#"{"stalls":[{"atToken":1}]}"#,
                 "stalls[0]",
                 "missing field",
+            ),
+            (
+                r#"{"swap":{"afterRequests":1,"text":{"kind":"external"}}}"#,
+                "swap.text",
+                "scenario",
+            ),
+            (
+                r#"{"prefill":{"prefixCache":{"blockTokens":0}}}"#,
+                "prefill.prefixCache.blockTokens",
+                "at least 1",
+            ),
+            (
+                r#"{"prefill":{"prefixCache":{},"promptTokens":9}}"#,
+                "prefill.prefixCache",
+                "no words",
             ),
             ("5", "", "invalid type"),
             ("{} x", "", "trailing"),

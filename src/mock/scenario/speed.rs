@@ -86,6 +86,41 @@ pub struct Prefill {
     pub cold_start_ms: Ms,
     /// Length of every prompt, instead of the words of the request.
     pub prompt_tokens: Option<Count>,
+    /// Beginnings of earlier prompts that need not be computed again.
+    pub prefix_cache: Option<PrefixCache>,
+}
+
+/// KV caches of prompts, kept for others that begin alike: of `C` tokens found there,
+/// `msPerToken × C + msPerSquaredToken × C²` is saved, and `cached_tokens` tells of them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PrefixCache {
+    /// Only whole blocks of so many tokens are kept; at least 1.
+    pub block_tokens: Count,
+    /// A block that nobody used for so long is gone.
+    pub ttl_ms: Ms,
+}
+
+impl Default for PrefixCache {
+    fn default() -> Self {
+        Self {
+            block_tokens: Count::constant(16),
+            ttl_ms: Ms::constant(300_000.0),
+        }
+    }
+}
+
+/// Another model under the same name, from some request on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Swap {
+    /// Requests before it.
+    pub after_requests: Count,
+    /// What the other model says.
+    pub text: Text,
+    /// The name under which the model of before still answers.
+    #[serde(default)]
+    pub pinned: Option<String>,
 }
 
 /// Time from token to token.

@@ -23,6 +23,10 @@ use crate::openai::{
 pub(super) struct Wanted {
     pub(super) body: Body,
     pub(super) prompt: String,
+    /// All messages; the prompt where there are none.
+    pub(super) context: String,
+    /// The model that is asked for.
+    pub(super) model: Option<String>,
     pub(super) max_tokens: Option<u64>,
     pub(super) choices: usize,
 }
@@ -138,7 +142,7 @@ impl MockServer {
         let head = DialectHead {
             id: format!("{prefix}-{}{number}", self.instance),
             created: self.created(),
-            model: self.scenario.model.clone(),
+            model: self.model_for(&request).to_owned(),
         };
         Ok(Wanted {
             body: Body::Dialect {
@@ -146,8 +150,26 @@ impl MockServer {
                 is_stream: request.stream(),
             },
             prompt: request.input(0).map(prompt_of).unwrap_or_default(),
+            context: request.input(0).map(context_of).unwrap_or_default(),
+            model: request.model().map(str::to_owned),
             max_tokens,
             choices: request.choices(),
+        })
+    }
+
+    /// The name that answers; a pinned one stays what it is.
+    fn model_for(&self, request: &CompletionRequest) -> &str {
+        let swap = self.scenario.swap.as_ref();
+        let pinned = swap.and_then(|swap| swap.pinned.as_deref());
+        let pinned = pinned.filter(|pinned| request.model() == Some(pinned));
+        pinned.unwrap_or(&self.scenario.model)
+    }
+
+    /// Whether the scenario's other model answers the request with this number.
+    fn is_swapped(&self, number: u64, model: Option<&str>) -> bool {
+        self.scenario.swap.as_ref().is_some_and(|swap| {
+            let is_pinned = swap.pinned.is_some() && swap.pinned.as_deref() == model;
+            number >= swap.after_requests.get() && !is_pinned
         })
     }
 
@@ -175,9 +197,12 @@ impl MockServer {
                 allowed: "GET, POST",
             });
         }
+        let prompt = lab_prompt(request)?;
         Ok(Routed::Reply(Wanted {
             body,
-            prompt: lab_prompt(request)?,
+            context: prompt.clone(),
+            prompt,
+            model: None,
             max_tokens: None,
             choices: 1,
         }))
@@ -299,15 +324,18 @@ impl MockServer {
         let Wanted {
             body,
             prompt,
+            context,
+            model,
             max_tokens,
             choices,
         } = wanted;
+        let swapped = self.is_swapped(number, model.as_deref());
         let faulty = self.is_faulty(number);
         let resumable = self.scenario.resume.is_some() && body.has_events();
         let reply = self.reply_name(&request, number);
         let head_waits = faulty && self.scenario.faults.fail_at.is_some() && !body.streams();
         let given = self.scenario.prefill.prompt_tokens;
-        let counted = count_words(&prompt);
+        let counted = count_words(&context);
         Job {
             number,
             head: self.head_of(number, &body, &reply, faulty),
@@ -318,8 +346,11 @@ impl MockServer {
             max_tokens,
             choices_left: choices,
             is_first_choice: true,
-            source: Source::new(&self.scenario, number, &prompt),
+            source: Source::new(&self.scenario, number, &prompt, swapped),
             prompt,
+            context,
+            cached_tokens: None,
+            swapped,
             body,
             begun: false,
             feed: Feed::new(&self.scenario.delivery),
@@ -515,6 +546,17 @@ fn prompt_of(input: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(messages) => messages.last().map(content_of).unwrap_or_default(),
         _ => String::new(),
+    }
+}
+
+/// The text of a prompt, or of all messages.
+fn context_of(input: &Value) -> String {
+    match input {
+        Value::Array(messages) => {
+            let texts: Vec<String> = messages.iter().map(content_of).collect();
+            texts.join(" ")
+        }
+        _ => prompt_of(input),
     }
 }
 

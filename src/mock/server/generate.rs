@@ -20,19 +20,22 @@ impl MockServer {
         let turn = job.turn;
         let waited_ms = self.now_ms - job.arrived_ms;
         let tokens = job.positions();
+        let found = || self.prefixes.cached(self.now_ms, &job.context);
+        let cached = *job.cached_tokens.get_or_insert_with(found);
         self.stats.queue_wait.add(waited_ms);
         let pool = self.admission.pool_of(key).to_owned();
         self.trace
             .add(self.now_ms, key, What::Seated { pool, waited_ms });
-        self.trace.add(self.now_ms, key, What::Prefill { tokens });
+        self.trace
+            .add(self.now_ms, key, What::Prefill { tokens, cached });
         let prefill = &self.scenario.prefill;
         let cold_ms = prefill.cold_start_ms.get();
         let awake_ms = *self.awake_ms.get_or_insert(self.now_ms + cold_ms);
         #[expect(clippy::cast_precision_loss, reason = "a prompt is below 2^53 tokens")]
-        let length = tokens as f64;
+        let (length, cached) = (tokens as f64, cached as f64);
         let took_ms = prefill.queue_ms.get()
-            + prefill.ms_per_token.get() * length
-            + prefill.ms_per_squared_token.get() * length * length;
+            + prefill.ms_per_token.get() * (length - cached)
+            + prefill.ms_per_squared_token.get() * (length * length - cached * cached);
         let start_ms = self.now_ms.max(awake_ms);
         self.plan(start_ms + took_ms, Action::PrefillDone { job: key, turn });
     }
@@ -49,6 +52,7 @@ impl MockServer {
             return;
         };
         job.phase = Phase::Decoding;
+        self.prefixes.keep(self.now_ms, &job.context);
         self.plan_token(key);
     }
 
@@ -229,14 +233,14 @@ impl MockServer {
             "stop"
         };
         let count = |tokens: u64| usize::try_from(tokens).unwrap_or(usize::MAX);
-        let prompt_tokens = if job.is_first_choice {
-            job.prompt_tokens
+        let (prompt_tokens, cached_tokens) = if job.is_first_choice {
+            (job.prompt_tokens, job.cached_tokens.unwrap_or(0))
         } else {
-            0
+            (0, 0)
         };
         let usage = Usage {
             prompt_tokens: count(prompt_tokens),
-            cached_tokens: 0,
+            cached_tokens: count(cached_tokens),
             completion_tokens: count(job.made),
         };
         job.choices_left = job.choices_left.saturating_sub(1);
@@ -246,7 +250,7 @@ impl MockServer {
             job.is_first_choice = false;
             job.begun = false;
             job.made = 0;
-            job.source = Source::new(&self.scenario, key, &job.prompt);
+            job.source = Source::new(&self.scenario, key, &job.prompt, job.swapped);
             job.feed = Feed::new(&self.scenario.delivery);
             self.flush(key, 0);
             self.plan_token(key);

@@ -34,6 +34,12 @@ pub(super) struct Job {
     pub(super) tier: Tier,
     pub(super) prompt: String,
     pub(super) prompt_tokens: u64,
+    /// All of the prompt, where its beginning may be in the prefix cache.
+    pub(super) context: String,
+    /// Tokens of the prompt that were there; unknown until it has a seat.
+    pub(super) cached_tokens: Option<u64>,
+    /// Whether the scenario's other model answers.
+    pub(super) swapped: bool,
     pub(super) max_tokens: Option<u64>,
     /// Answers that are still to be made, this one included.
     pub(super) choices_left: usize,

@@ -27,6 +27,9 @@ pub struct Kept {
     pub tier: Tier,
     /// What was asked for.
     pub request: Request,
+    /// Tokens of its prompt that the prefix cache had.
+    #[serde(default)]
+    pub cached_tokens: Option<u64>,
 }
 
 /// Longest name that a reader may give its reply.
@@ -122,6 +125,7 @@ impl MockServer {
                 instance: self.instance.clone(),
                 tier: job.tier,
                 request: job.origin.clone()?,
+                cached_tokens: job.cached_tokens,
             })
         })
         .collect()
@@ -184,6 +188,10 @@ impl MockServer {
         let job = wanted.map(|wanted| self.job(kept.number, kept.request, wanted, kept.tier));
         self.now_ms = now_ms;
         self.instance = instance;
+        let job = job.map(|job| Job {
+            cached_tokens: kept.cached_tokens,
+            ..job
+        });
         let job = job.filter(|job| job.kept.is_some());
         // The name that it has now: the one it wished for may have been taken then.
         job.filter(|job| job.reply == kept.reply)

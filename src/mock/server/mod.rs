@@ -22,6 +22,7 @@ pub use keep::Kept;
 
 use super::admission::Admission;
 use super::hop::Item;
+use super::prefix::Prefixes;
 use super::scenario::Scenario;
 use super::trace::{Stats, Trace, TraceEvent, What};
 
@@ -160,6 +161,7 @@ pub struct MockServer {
     /// When the server is awake; `None` before the first request.
     awake_ms: Option<f64>,
     step: step::BusyStep,
+    prefixes: Prefixes,
     changed: BTreeSet<u64>,
     trace: Trace,
     stats: Stats,
@@ -173,6 +175,7 @@ impl MockServer {
     pub fn new(scenario: Scenario, instance: &str, now_ms: f64) -> Self {
         let mut server = Self {
             admission: Admission::new(&scenario, now_ms),
+            prefixes: Prefixes::new(scenario.prefill.prefix_cache),
             scenario,
             instance: instance.to_owned(),
             now_ms,

@@ -145,6 +145,26 @@ test('hops and faults are diagnosed as they are switched on', async ({ page, lab
   await expect(verdict).toHaveAttribute('data-verdict', 'failed');
 });
 
+test('a stream is judged while it runs, and what is made but has not come is told', async ({
+  page,
+  lab,
+}) => {
+  await page.goto(`${lab}#breaks?tokens=120&pace=25`);
+  const breaks = section(page, 'breaks');
+  const verdict = breaks.locator('[data-role="verdict"]');
+  await expect(verdict).toHaveAttribute('data-verdict', 'so-far-healthy');
+  await expect(verdict).toContainText('So far: Healthy');
+  await breaks.getByLabel('CDN or load balancer').check();
+  await expect(verdict).toContainText(/So far: Unclear.*\d+ tokens are made, and none has arrived/);
+  await expect(verdict).toHaveAttribute('data-verdict', 'buffered');
+  await breaks.getByLabel('CDN or load balancer').uncheck();
+  await breaks.getByLabel('Reverse proxy').check();
+  await breaks.getByLabel('Its buffer').fill('512');
+  await expect(verdict).toHaveAttribute('data-verdict', 'so-far-buffered');
+  await expect(verdict).toContainText('So far: Buffered: a proxy');
+  await expect(verdict).toHaveAttribute('data-verdict', 'buffered');
+});
+
 test('rendering that parses all again costs more updates, and the text is the same', async ({
   page,
   lab,
@@ -155,7 +175,7 @@ test('rendering that parses all again costs more updates, and the text is the sa
     await page.goto('about:blank');
     await page.goto(`${lab}#breaks?tokens=60&pace=4&render=${render}`);
     const breaks = section(page, 'breaks');
-    await expect(breaks.locator('[data-role="verdict"] .verdict')).toBeVisible();
+    await expect(breaks.locator('[data-verdict="healthy"] .verdict')).toBeVisible();
     const file = JSON.parse(await saved(breaks, 'JSON')) as { rendering: { updates: number } };
     costs.push(file.rendering.updates);
     texts.push((await breaks.locator('.reply').innerText()).trim());

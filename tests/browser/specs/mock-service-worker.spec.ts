@@ -1,9 +1,12 @@
 // The mock as a service worker, in pages that know nothing of it but their own addresses.
 
 import type { BrowserContext, Page } from '@playwright/test';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 
 import type { MockRegistration, Scenario } from '../../../js/mock.js';
 import { expect, test } from '../support/app.js';
+import { PACKAGE } from '../support/package.js';
 import type { FaultServer } from '../support/server.js';
 import { bundleClients, importClients } from '../support/clients.js';
 
@@ -266,4 +269,95 @@ test('a stream of two minutes arrives whole', async ({ context, server }) => {
   expect(seen.ms).toBeGreaterThanOrEqual(120_000);
   expect(seen.text.match(/^data: "/gm)?.length).toBe(1200);
   expect(seen.text.endsWith('data: [DONE]\n\n')).toBe(true);
+});
+
+/** The worker's file in another version, which may take over without being asked. */
+async function newVersion(server: FaultServer, rest = ''): Promise<void> {
+  const file = await readFile(join(PACKAGE, 'mock-service-worker.js'));
+  server.routes.set(WORKER, Buffer.concat([file, Buffer.from(`\n// another version\n${rest}`)]));
+}
+
+/** In the page: an update is there, whether it waits or works. */
+const updated = (): Promise<boolean> =>
+  link.registration.update().then(async () => {
+    const { registration } = link;
+    const there = registration.installing ?? registration.waiting ?? registration.active;
+    while (there?.state === 'installing') await new Promise((next) => setTimeout(next, 20));
+    return registration.waiting !== null;
+  });
+
+test('an update waits for the streams of all tabs and then takes over', async ({
+  context,
+  server,
+}) => {
+  const scenario: Scenario = {
+    text: { kind: 'seeded', tokens: 120 },
+    pace: { kind: 'fixed', ms: 20 },
+  };
+  const reads = await controlled(context, server, scenario);
+  const updates = await controlled(context, server, scenario);
+  const reading = reads.evaluate(async () => (await fetch('/lab/stream')).text());
+  await updates.waitForTimeout(300);
+  await newVersion(server);
+  try {
+    expect(await updates.evaluate(updated)).toBe(true);
+    await updates.evaluate(() => {
+      navigator.serviceWorker.addEventListener('controllerchange', () => {
+        document.title = 'taken over';
+      });
+    });
+    await updates.waitForTimeout(300);
+    expect(await updates.title()).toBe('plain');
+    const text = await reading;
+    expect(text.match(/^data: "/gm)?.length).toBe(120);
+    expect(text.endsWith('data: [DONE]\n\n')).toBe(true);
+    await expect(updates).toHaveTitle('taken over');
+    // The new one plays what the old one played, in both tabs.
+    for (const page of [reads, updates]) {
+      const again = await page.evaluate(async () => (await fetch('/lab/stream')).text());
+      expect(again).toBe(text);
+    }
+  } finally {
+    server.routes.delete(WORKER);
+  }
+});
+
+test('a stream whose worker is replaced at once is whole or resumed, each event once', async ({
+  context,
+  server,
+}) => {
+  const page = await controlled(context, server, {
+    text: { kind: 'seeded', tokens: 120 },
+    pace: { kind: 'fixed', ms: 20 },
+    resume: { graceMs: 30_000, ttlMs: 60_000 },
+  });
+  const reading = page.evaluate(async () => {
+    const address = '/pkg/client.js';
+    const { createClient } = (await import(address)) as typeof import('../../../js/client.js');
+    const client = createClient({ providers: [{ name: 'worker' }] });
+    const response = await client.fetch('/v1/chat/completions', {
+      method: 'POST',
+      body: JSON.stringify({ messages: [{ role: 'user', content: 'Hi' }], stream: true }),
+    });
+    return response.text();
+  });
+  await page.waitForTimeout(400);
+  await newVersion(server, 'addEventListener("install", () => skipWaiting());\n');
+  try {
+    await page.evaluate(async () => {
+      const { serviceWorker } = navigator;
+      const over = new Promise((done) => {
+        serviceWorker.addEventListener('controllerchange', done, { once: true });
+      });
+      await link.registration.update();
+      await over;
+    });
+    const text = await reading;
+    const ids = text.match(/^id: .*/gm) ?? [];
+    expect(new Set(ids).size).toBe(ids.length);
+    expect(text.match(/"content":"\w+ "/g)?.length).toBe(120);
+    expect(text.endsWith('data: [DONE]\n\n')).toBe(true);
+  } finally {
+    server.routes.delete(WORKER);
+  }
 });

@@ -82,7 +82,7 @@ fn overcommitted_memory_stops_the_newest_and_lets_it_finish_later() {
     assert_eq!((server.stats().finished, server.stats().kv_bytes), (2, 0));
     // What it had is computed again.
     let again = server.trace().filter_map(|event| match event.what {
-        What::Prefill { tokens } if tokens > 0 => Some(tokens),
+        What::Prefill { tokens, .. } if tokens > 0 => Some(tokens),
         _ => None,
     });
     assert_eq!(again.count(), 1);

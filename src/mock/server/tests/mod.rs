@@ -3,6 +3,7 @@
 mod faults;
 mod keeping;
 mod load;
+mod models;
 mod readers;
 mod timing;
 
