@@ -3,7 +3,7 @@
 import type { Sketch } from './engine.js';
 import type { EngineSettings, WireFile } from './protocol.js';
 import { loaderOptions } from './loader.js';
-import type { LoaderClass } from './loader.js';
+import type { EngineSource } from './loader.js';
 import { TokenbrookError } from './errors.js';
 import { lengthOf } from './plain-file.js';
 import { openRoot } from './store/folder.js';
@@ -16,7 +16,7 @@ export interface PlanRequest {
   settings: EngineSettings;
   headers: [string, string][];
   cache: 'opfs' | 'none';
-  engine: Promise<LoaderClass>;
+  engines: Pick<EngineSource, 'first' | 'cpuReason'>;
 }
 
 /** What 32 bits address, less what the engine itself, its scratch and a tokenizer take. */
@@ -32,8 +32,10 @@ export async function planModel(request: PlanRequest): Promise<LoadPlan> {
   const { files, settings, headers } = request;
   const [first, ...rest] = files;
   if (first === undefined) throw new TokenbrookError('invalid-option', 'There is no file.');
-  const loaderClass = await request.engine;
-  const loader = await loaderClass.open(loaderOptions(settings, files.map(() => null)));
+  const loaderClass = await request.engines.first();
+  const options = loaderOptions(settings, files.map(() => null));
+  if (request.engines.cpuReason !== undefined) options.backend = 'cpu';
+  const loader = await loaderClass.open(options);
   try {
     const root = request.cache === 'none' ? undefined : await openRoot().catch(() => undefined);
     let headerBytes = 0;

@@ -75,7 +75,7 @@ fn bind(compiled: &Path, name: &str) -> Result<()> {
 fn optimize(file: &Path, module: Module) -> Result<()> {
     let level = match module {
         Module::Streaming => "-Oz",
-        Module::Engine | Module::Relaxed | Module::Compat => "-O3",
+        Module::Engine | Module::Relaxed | Module::Threads | Module::Compat => "-O3",
     };
     eprintln!(
         "build: wasm-opt {level}, {} (minutes for an engine)",
@@ -87,8 +87,11 @@ fn optimize(file: &Path, module: Module) -> Result<()> {
         .current_dir(paths::root())
         .arg("node_modules/binaryen/bin/wasm-opt");
     command.arg(level).args(WASM_OPT);
-    if module == Module::Relaxed {
+    if matches!(module, Module::Relaxed | Module::Threads) {
         command.arg("--enable-relaxed-simd");
+    }
+    if module == Module::Threads {
+        command.arg("--enable-threads");
     }
     command.arg(file).arg("-o").arg(&smaller);
     process::run(&mut command)?;
@@ -103,6 +106,7 @@ fn face() -> Result<()> {
         .path(&paths::at_root("package-lock.json"))?
         .path(&pkg().join("engine.d.ts"))?
         .path(&pkg().join("engine-relaxed.d.ts"))?
+        .path(&pkg().join("engine-threads.d.ts"))?
         .path(&pkg().join("compat.d.ts"))?
         .path(&pkg().join("streaming.d.ts"))?;
     for text in TEXTS {
