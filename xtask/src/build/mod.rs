@@ -119,7 +119,7 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<()> {
         return Ok(());
     }
     pages::build()?;
-    print_sizes()
+    print_sizes(kind)
 }
 
 /// Makes `pkg/`, with these modules made anew and the others as they are.
@@ -178,9 +178,16 @@ fn compile_anew(wasm: &Wasm, kind: Kind, module: Module) -> Result<()> {
 }
 
 /// Prints raw, gzip and brotli sizes; fails when a module is larger than it may be.
-pub(crate) fn print_sizes() -> Result<()> {
+pub(crate) fn print_sizes(kind: Kind) -> Result<()> {
     let mut sizes: Command = process::node_script("sizes.mjs");
-    sizes.arg(paths::at_root("target/xtask/sizes.json"));
+    if kind == Kind::Fast {
+        sizes.arg("--quick");
+    }
+    let cache = match kind {
+        Kind::Fast => "target/xtask/sizes-fast.json",
+        Kind::Release => "target/xtask/sizes.json",
+    };
+    sizes.arg(paths::at_root(cache));
     sizes.arg(paths::at_root("pkg")).arg(paths::at_root("dist"));
     process::print(&format!("{}\n", process::output_or_words(&mut sizes)?))
 }

@@ -104,11 +104,12 @@ fn face() -> Result<()> {
         .text(env!("CARGO_PKG_VERSION"))
         .path(&paths::at_root("js"))?
         .path(&paths::at_root("package-lock.json"))?
-        .path(&pkg().join("engine.d.ts"))?
-        .path(&pkg().join("engine-relaxed.d.ts"))?
-        .path(&pkg().join("engine-threads.d.ts"))?
-        .path(&pkg().join("compat.d.ts"))?
-        .path(&pkg().join("streaming.d.ts"))?;
+        .path(&paths::at_root("xtask/node/bundle-workers.mjs"))?;
+    for module in Module::ALL {
+        for ending in ["js", "d.ts"] {
+            inputs = inputs.path(&pkg().join(format!("{}.{ending}", module.name())))?;
+        }
+    }
     for text in TEXTS {
         inputs = inputs.path(&paths::at_root(text))?;
     }
@@ -120,6 +121,8 @@ fn face() -> Result<()> {
             eprintln!("build: tsc");
             remove_last_face()?;
             process::run(&mut tsc("js"))?;
+            process::run(&mut tsc("js/node"))?;
+            bundle_workers()?;
             for text in TEXTS {
                 fs::copy(paths::at_root(text), pkg().join(text))
                     .with_context(|| format!("cannot copy `{text}` into the package"))?;
@@ -129,6 +132,13 @@ fn face() -> Result<()> {
         },
     )?;
     Ok(())
+}
+
+/// Makes scripts of the workers that sites can serve as they are.
+fn bundle_workers() -> Result<()> {
+    let mut command = process::node_script("bundle-workers.mjs");
+    command.arg(pkg()).arg(env!("CARGO_PKG_VERSION"));
+    process::run(&mut command)
 }
 
 /// The TypeScript compiler on one project folder.
@@ -149,7 +159,8 @@ fn remove_last_face() -> Result<()> {
             let rest = name.strip_prefix(module.name());
             rest.is_some_and(|rest| rest.starts_with('.') || rest.starts_with("_bg."))
         });
-        if bound {
+        // Scripts of dependencies lie in a folder of their own.
+        if bound || name == "snippets" {
             continue;
         }
         if entry.file_type()?.is_dir() {
