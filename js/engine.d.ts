@@ -86,6 +86,8 @@ export class Loader {
    * may be nothing to find. Gives why `auto` has to take the CPU, if it has to.
    */
   prepare(onPhase: (phase: 'compile' | 'check') => void): Promise<string | undefined> | undefined;
+  /** Why the CPU will run the model, if it will. */
+  cpuReason?(): string | undefined;
   finish(): Promise<Engine>;
   /** What the header says; `undefined` for models of the compat engine. Takes a moment. */
   sketch(): Promise<Sketch | undefined>;
@@ -95,7 +97,7 @@ export class Loader {
   readonly receivedBytes: number;
 }
 
-export type EngineInfo = Omit<ModelInfo, 'cache' | 'cacheReason'>;
+export type EngineInfo = Omit<ModelInfo, 'cache' | 'cacheReason' | 'threadsReason'>;
 
 export class Engine {
   private constructor();

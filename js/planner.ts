@@ -1,10 +1,10 @@
 // What a model will cost, from its header alone, in the worker.
 
-import type { Sketch } from './engine.js';
+import type { Loader, LoaderOptions, Sketch } from './engine.js';
 import { keepReport, readReports } from './gpu-reports.js';
 import type { EngineSettings, WireFile } from './protocol.js';
 import { loaderOptions } from './loader.js';
-import type { LoaderClass } from './loader.js';
+import type { EngineSource } from './loader.js';
 import { TokenbrookError } from './errors.js';
 import { lengthOf } from './plain-file.js';
 import { openRoot } from './store/folder.js';
@@ -18,7 +18,7 @@ export interface PlanRequest {
   settings: EngineSettings;
   headers: [string, string][];
   cache: 'opfs' | 'none';
-  engine: Promise<LoaderClass>;
+  engines: Pick<EngineSource, 'first' | 'onCpu' | 'cpuReason'>;
 }
 
 /** What the header tells, the bytes read to know it, and where they came from. */
@@ -30,9 +30,10 @@ interface Seen {
 
 export async function planModel(request: PlanRequest): Promise<LoadPlan> {
   const { files, settings, headers } = request;
-  const loaderClass = await request.engine;
   const rest = await Promise.all(files.slice(1).map((file) => lengthOf(file, headers)));
-  const seen = await look(request, settings, loaderClass, rest);
+  await request.engines.first();
+  const isOnCpu = request.engines.cpuReason !== undefined;
+  const seen = await look(request, isOnCpu ? { ...settings, backend: 'cpu' } : settings, rest);
   const { source } = seen;
   const bytes = rest.reduce<number | null>(
     (sum, bytes) => (sum === null || bytes === null ? null : sum + bytes),
@@ -45,7 +46,6 @@ export async function planModel(request: PlanRequest): Promise<LoadPlan> {
 async function look(
   request: PlanRequest,
   settings: EngineSettings,
-  loaderClass: LoaderClass,
   rest: (number | null)[],
 ): Promise<Seen> {
   const [first] = request.files;
@@ -53,7 +53,7 @@ async function look(
   const options = { ...loaderOptions(settings, [null, ...rest]), plans: true };
   const reports = settings.backend === 'cpu' ? [] : await readReports();
   if (reports.length > 0) options.gpuReports = reports;
-  const loader = await loaderClass.open(options);
+  const loader = await openLoader(request.engines, options);
   try {
     const root = request.cache === 'none' ? undefined : await openRoot().catch(() => undefined);
     let headerBytes = 0;
@@ -71,7 +71,7 @@ async function look(
     if (sketch === undefined) throw otherEngine();
     const isAuto = (settings.backend ?? 'auto') === 'auto' && sketch.backend === 'webgpu';
     if (isAuto && (refusal !== undefined || sketch.shortage !== null)) {
-      const onCpu = await look(request, { ...settings, backend: 'cpu' }, loaderClass, rest);
+      const onCpu = await look(request, { ...settings, backend: 'cpu' }, rest);
       // Both readings had to be paid for.
       onCpu.source.fetchedBytes += source.fetchedBytes;
       return onCpu;
@@ -81,6 +81,19 @@ async function look(
   } finally {
     loader.free();
   }
+}
+
+/** A loader of the engine that a load would come to. */
+async function openLoader(
+  engines: PlanRequest['engines'],
+  options: LoaderOptions,
+): Promise<Loader> {
+  if (options.backend === 'cpu') return (await engines.onCpu()).open(options);
+  const loader = await (await engines.first()).open(options);
+  const isAuto = (options.backend ?? 'auto') === 'auto';
+  if (!isAuto || loader.cpuReason?.() === undefined) return loader;
+  loader.free();
+  return (await engines.onCpu()).open({ ...options, backend: 'cpu' });
 }
 
 async function judged(

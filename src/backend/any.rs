@@ -5,10 +5,10 @@ use super::ops::{
     Attention, Cache, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, OutResidual,
     QkRopeAppend,
 };
-use super::webgpu::{Profile, WebGpuBackend};
+use super::webgpu::WebGpuBackend;
 use super::{
     Backend, BackendError, BackendMemory, BlockId, CacheBytes, MatrixId, MatrixSpec, ModelShape,
-    Recording, RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, VectorId,
+    Profile, Recording, RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, VectorId,
 };
 use crate::gguf::GgmlType;
 

@@ -15,6 +15,7 @@
 //! size, `F` intermediate size, `H` query heads, `G` KV heads, `D` head size, `V` vocabulary,
 //! `L` layers. `[T, H, D]` is row-major, its last letter contiguous.
 
+#[cfg(feature = "webgpu")]
 mod any;
 mod blocks;
 pub mod cpu;
@@ -24,16 +25,21 @@ mod memory;
 pub mod ops;
 mod pace;
 mod parts;
+mod profile;
+pub mod random;
 pub mod reference;
 mod sampling;
 mod slots;
 mod step;
 mod tokens;
+#[cfg(feature = "webgpu")]
 pub mod webgpu;
 
+#[cfg(feature = "webgpu")]
 pub use any::AnyBackend;
 pub use error::BackendError;
 pub use pace::{Pace, measure};
+pub use profile::{KernelProfile, Profile};
 pub use sampling::{
     Adjustments, Logprobs, SampleParams, Sampled, TokenBias, TokenLogprob, TokenUse, arg_max,
     log_sum_exp, sample,
@@ -281,7 +287,7 @@ pub trait Backend {
 
     /// Where the time of the pass submitted last goes, for a backend that can tell. It is run many
     /// times over: what it wrote to the cache has to be dropped.
-    async fn profile(&self) -> Result<Option<webgpu::Profile>, BackendError> {
+    async fn profile(&self) -> Result<Option<Profile>, BackendError> {
         Ok(None)
     }
 

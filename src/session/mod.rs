@@ -41,8 +41,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
-use crate::backend::webgpu::Profile;
-use crate::backend::{Backend, BackendMemory, Outputs, SampleParams, Slot, TokenSource};
+use crate::backend::{Backend, BackendMemory, Outputs, Profile, SampleParams, Slot, TokenSource};
 use crate::measure::Clock;
 use crate::model::{ModelFacts, Plan};
 use crate::tokenizer::{

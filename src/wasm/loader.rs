@@ -74,6 +74,13 @@ impl Loader {
         }))
     }
 
+    /// Why the CPU will run the model, as far as is known; `undefined` where a GPU will.
+    #[wasm_bindgen(js_name = cpuReason)]
+    pub fn cpu_reason(&mut self) -> Option<String> {
+        let backend = hardware::backend(self.inner.backend_mut());
+        (backend == "cpu").then(|| self.choices.backend_reason.clone())
+    }
+
     /// Takes the next bytes of the current file.
     ///
     /// # Errors

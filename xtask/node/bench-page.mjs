@@ -9,9 +9,14 @@ import { ortWeb } from '/bench-ort.mjs';
 /** Never reached: the run is over long before. */
 const STORY = 4096;
 
-async function tokenbrook(own, { model, backend, contextTokens }) {
+async function tokenbrook(own, { model, backend, threads, contextTokens }) {
   const { load } = await import('/pkg/index.js');
-  const loaded = await load(model, { backend, contextLength: contextTokens, ...own });
+  const loaded = await load(model, {
+    backend,
+    threads,
+    contextLength: contextTokens,
+    ...own,
+  });
   const run = async (prompt, maxTokens) => {
     const startedMs = performance.now();
     const stream = loaded.generate(prompt, { maxTokens, temperature: 0, ignoreEos: true });
@@ -142,6 +147,7 @@ globalThis.cutPrompts = async (model, text, lengths, samples) => {
   const { loaded, close } = await tokenbrook(PLAIN, {
     model,
     backend: 'cpu',
+    threads: 1,
     contextTokens: 64,
   });
   const first = loaded.generate('x', { maxTokens: 1 });

@@ -10,14 +10,8 @@ import { secondLoads } from './bench-loads.mjs';
 import { brotliBytes } from './brotli.mjs';
 import { launch } from './browsers.mjs';
 import { grown, peakBytes, renderers } from './renderers.mjs';
-import { serve } from './serve.mjs';
+import { ISOLATED, serve } from './serve.mjs';
 
-/** Threads of peers need shared memory, and that needs an isolated page. */
-const ISOLATED = {
-  'cross-origin-opener-policy': 'same-origin',
-  'cross-origin-embedder-policy': 'require-corp',
-  'cross-origin-resource-policy': 'same-origin',
-};
 /** By backend; each name is one of `bench-page.mjs`. */
 const ENGINES = {
   cpu: [

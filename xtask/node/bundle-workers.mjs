@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { rolldown } from 'rolldown';
 
 /** They find each other, and the wasm modules, beside themselves. */
-const WORKERS = ['worker.js', 'mock-service-worker.js', 'store/hash-worker.js'];
+const WORKERS = ['worker.js', 'helper.js', 'mock-service-worker.js', 'store/hash-worker.js'];
 
 const [pkg, version] = process.argv.slice(2);
 for (const worker of WORKERS) {

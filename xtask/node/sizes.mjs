@@ -14,6 +14,7 @@ import { QUICK, brotliBytes } from './brotli.mjs';
 const LIMITS = {
   'engine_bg.wasm': 2_000_000,
   'engine-relaxed_bg.wasm': 2_000_000,
+  'engine-threads_bg.wasm': 2_000_000,
   'streaming_bg.wasm': 200_000,
 };
 const COMPRESSED = /\.(wasm|js|css|html|svg)$/;

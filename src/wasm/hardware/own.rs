@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Choices, Finding, OnPhase, choice, name_of};
+use super::{Choices, Finding, OnPhase, choice, name_of, read_precision};
 use crate::Error;
 use crate::backend::cpu::{CpuBackend, Precision};
 use crate::backend::webgpu::{
@@ -326,15 +326,7 @@ fn read_variants(value: &Value) -> Option<Vec<InUse>> {
     named.collect()
 }
 
-fn read_precision(value: &Value) -> Result<Option<Precision>, Error> {
-    match value.as_str() {
-        Some("auto") => Ok(None),
-        Some("fast") => Ok(Some(Precision::Fast)),
-        Some("exact") => Ok(Some(Precision::Exact)),
-        _ => Err(choice(
-            "precision",
-            value,
-            "\"auto\", \"fast\" and \"exact\"",
-        )),
-    }
+/// `model.info.threads`.
+pub(in crate::wasm) fn threads(_: &Hardware) -> usize {
+    1
 }

@@ -117,3 +117,8 @@ pub(in crate::wasm) fn backend(_: &Hardware) -> &'static str {
 pub(in crate::wasm) fn adapter(_: &Hardware) -> Option<String> {
     None
 }
+
+/// `model.info.threads`.
+pub(in crate::wasm) fn threads(_: &Hardware) -> usize {
+    1
+}

@@ -41,6 +41,9 @@ export const test = base.extend<object, { server: FaultServer }>({
         '/csp/index.html': Buffer.from(PAGE),
         '/csp/page.js': Buffer.from(PAGE_SCRIPT),
         '/csp/pkg/': PACKAGE,
+        '/isolated/index.html': Buffer.from(PAGE),
+        '/isolated/page.js': Buffer.from(PAGE_SCRIPT),
+        '/isolated/pkg/': PACKAGE,
         '/pkg/': PACKAGE,
         '/workers/': join(ROOT, 'tests/browser/workers'),
         '/model.gguf': MODEL,
@@ -52,6 +55,12 @@ export const test = base.extend<object, { server: FaultServer }>({
         '/tiny-00002-of-00002.gguf': second,
       });
       server.headers.set('/csp/', { 'content-security-policy': CSP });
+      // Threads need no more of a policy than the rest.
+      server.headers.set('/isolated/', {
+        'content-security-policy': CSP,
+        'cross-origin-opener-policy': 'same-origin',
+        'cross-origin-embedder-policy': 'require-corp',
+      });
       await use(server);
       await server.stop();
     },

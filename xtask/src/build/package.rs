@@ -75,7 +75,7 @@ fn bind(compiled: &Path, name: &str) -> Result<()> {
 fn optimize(file: &Path, module: Module) -> Result<()> {
     let level = match module {
         Module::Streaming => "-Oz",
-        Module::Engine | Module::Relaxed | Module::Compat => "-O3",
+        Module::Engine | Module::Relaxed | Module::Threads | Module::Compat => "-O3",
     };
     eprintln!(
         "build: wasm-opt {level}, {} (minutes for an engine)",
@@ -87,8 +87,11 @@ fn optimize(file: &Path, module: Module) -> Result<()> {
         .current_dir(paths::root())
         .arg("node_modules/binaryen/bin/wasm-opt");
     command.arg(level).args(WASM_OPT);
-    if module == Module::Relaxed {
+    if matches!(module, Module::Relaxed | Module::Threads) {
         command.arg("--enable-relaxed-simd");
+    }
+    if module == Module::Threads {
+        command.arg("--enable-threads");
     }
     command.arg(file).arg("-o").arg(&smaller);
     process::run(&mut command)?;
@@ -156,7 +159,8 @@ fn remove_last_face() -> Result<()> {
             let rest = name.strip_prefix(module.name());
             rest.is_some_and(|rest| rest.starts_with('.') || rest.starts_with("_bg."))
         });
-        if bound {
+        // Scripts of dependencies lie in a folder of their own.
+        if bound || name == "snippets" {
             continue;
         }
         if entry.file_type()?.is_dir() {

@@ -120,7 +120,7 @@ impl Run {
             self.step(&format!("clippy for wasm32, {}", module.name()), |_| {
                 let mut clippy = ready.wasm.clippy();
                 clippy.args(["--package", "tokenbrook", "--lib"]);
-                clippy.args(module.features());
+                clippy.args(module.clippy_features());
                 clippy.args(["--target", crate::wasm::TARGET]);
                 // The build's own profile: macros and build scripts are compiled once for both.
                 clippy.args(["--profile", module.profile(Kind::Fast)]);
