@@ -54,7 +54,7 @@ const test = base.extend<object, { folder: string; site: FaultServer }>({
 
 test('copies workers without imports and every module', ({ folder }) => {
   const names = readdirSync(folder);
-  for (const worker of ['worker.js', 'mock-service-worker.js', 'hash-worker.js']) {
+  for (const worker of ['worker.js', 'helper.js', 'mock-service-worker.js', 'hash-worker.js']) {
     const script = readFileSync(join(folder, worker), 'utf8');
     expect(script).toMatch(/^\/\/ tokenbrook \d+\.\d+\.\d+\n/);
     expect(script).not.toMatch(/^import\b|\bfrom "\.|import\("\./m);

@@ -1,21 +1,43 @@
 // The engine on several threads, which an isolated page may have: the same tokens, no thread that
 // spins or stays, and a failure that is told.
 
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
 import type { Browser, Page } from '@playwright/test';
 
 import type { LoadOptions } from '../../../js/index.js';
-import { expect, generate, loadDefault, loadFailure, openPage, test } from '../support/app.js';
+import { ISOLATED, expect, generate, loadDefault, openPage, test } from '../support/app.js';
+import { PACKAGE } from '../support/package.js';
 import { FORCED_CASES, caseNamed, distance } from '../support/reference.js';
 import type { FaultServer } from '../support/server.js';
 import { cpuMs, workerThreads } from '../support/threads.js';
 
 const TIMEOUT_MS = 300_000;
 const PATH = '/isolated/index.html';
-const ENGINE = '**/engine-threads_bg.wasm';
 const GREEDY = { temperature: 0, maxTokens: 16, ignoreEos: true };
 
 const isolatedPage = (browser: Browser, server: FaultServer): Promise<Page> =>
   openPage(browser, server, PATH);
+
+/**
+ * An isolated page whose package has another file in place of one of its own. Its server is told:
+ * the browser driver does not see what workers of workers fetch.
+ */
+function pageWith(
+  [browser, server]: [Browser, FaultServer],
+  file: string,
+  content: string | Buffer,
+): Promise<Page> {
+  const folder = `/with-other-${file}/`;
+  for (const name of ['index.html', 'page.js', 'pkg/']) {
+    const original = server.routes.get(`/isolated/${name}`);
+    if (original !== undefined) server.routes.set(folder + name, original);
+  }
+  server.routes.set(`${folder}pkg/${file}`, content);
+  server.headers.set(folder, ISOLATED);
+  return openPage(browser, server, `${folder}index.html`);
+}
 
 /** What a load of a tiny model says of its engine, and the tokens that it makes. */
 const loadTiny = (page: Page, options: Pick<LoadOptions, 'backend' | 'threads'>) =>
@@ -106,31 +128,49 @@ test('where there is no GPU to choose, auto takes the threads', async ({ browser
   await page.close();
 });
 
-test('threads that cannot be had leave one, and say what is wrong', async ({ browser, server }) => {
-  for (const missing of [ENGINE, '**/helper.js']) {
-    const page = await isolatedPage(browser, server);
-    await page.context().route(missing, (route) => route.fulfill({ status: 404 }));
+for (const file of ['engine-threads_bg.wasm', 'engine-threads.js', 'helper.js']) {
+  test(`without ${file} there is one thread, and what is wrong is told`, async ({
+    browser,
+    server,
+  }) => {
+    const page = await pageWith([browser, server], file, join(PACKAGE, 'no-such-file'));
     const info = await loadTiny(page, { threads: 2 });
     expect(info).toMatchObject({ wasmVariant: 'relaxed-simd', threads: 1 });
     expect(info.threadsReason).toContain('more could not be started');
-    await page.context().close();
-  }
-});
-
-test('a thread that stops in its work fails the load, with a code', async ({ browser, server }) => {
-  const page = await isolatedPage(browser, server);
-  await page.context().route('**/helper.js', async (route) => {
-    const script = await (await route.fetch()).text();
-    const call = 'helper.help();';
-    expect(script).toContain(call);
-    // It has joined, is waited for, and is gone.
-    const body = script.replace(call, 'await new Promise((go) => setTimeout(go, 500)); throw 1;');
-    await route.fulfill({ body, contentType: 'text/javascript' });
+    await page.close();
   });
-  const failure = await loadFailure(page, '/tiny.gguf', { backend: 'cpu', threads: 2 });
-  expect(failure.code).toBe('internal');
-  expect(failure.message).toContain('threads: one of them stopped');
-  await page.context().close();
+}
+
+test('a thread that stops in its work fails the answer, with a code', async ({
+  browser,
+  server,
+}) => {
+  const script = readFileSync(join(PACKAGE, 'helper.js'), 'utf8');
+  const call = 'helper.help();';
+  expect(script).toContain(call);
+  // It has joined, is waited for, and is gone.
+  const gone = script.replace(call, 'await new Promise((go) => setTimeout(go, 2000)); throw 1;');
+  const page = await pageWith([browser, server], 'helper.js', Buffer.from(gone));
+  const failures = await page.evaluate(async () => {
+    const model = await tokenbrook.load('/tiny.gguf', { backend: 'cpu', threads: 2 });
+    const codes = [];
+    for (let i = 0; i < 2; i += 1) {
+      try {
+        for await (const _ of model.generate('hello', { maxTokens: 4 }));
+      } catch (error) {
+        if (!(error instanceof tokenbrook.TokenbrookError)) throw error;
+        codes.push(`${error.code}: ${error.message}`);
+      }
+    }
+    await model.dispose();
+    return codes;
+  });
+  // What was computed without it is not trusted later either.
+  expect(failures).toHaveLength(2);
+  for (const failure of failures) {
+    expect(failure).toMatch(/^internal: .*threads: one of them stopped/);
+  }
+  await page.close();
 });
 
 test('threads sleep while nothing is asked, and none stays behind', async ({ browser, server }) => {
@@ -189,7 +229,7 @@ test('two models at once have threads and memory of their own, which grows', asy
     const [tinyIds] = await Promise.all([
       read(tiny, 'hello', 24),
       // A context that needs more memory than there was.
-      read(big, 'far away '.repeat(500), 2),
+      read(big, 'far away '.repeat(150), 2),
     ]);
     const after = (await big.memory()).wasmHeapBytes;
     const again = await read(big, 'The capital of France is', 8);

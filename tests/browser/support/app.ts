@@ -30,6 +30,13 @@ document.title = 'ready';
 
 export const CSP = "default-src 'none'; connect-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
 
+/** A page that may share memory between threads, under the same policy. */
+export const ISOLATED = {
+  'content-security-policy': CSP,
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-embedder-policy': 'require-corp',
+};
+
 export const test = base.extend<object, { server: FaultServer }>({
   server: [
     async ({}, use) => {
@@ -56,11 +63,7 @@ export const test = base.extend<object, { server: FaultServer }>({
       });
       server.headers.set('/csp/', { 'content-security-policy': CSP });
       // Threads need no more of a policy than the rest.
-      server.headers.set('/isolated/', {
-        'content-security-policy': CSP,
-        'cross-origin-opener-policy': 'same-origin',
-        'cross-origin-embedder-policy': 'require-corp',
-      });
+      server.headers.set('/isolated/', ISOLATED);
       await use(server);
       await server.stop();
     },

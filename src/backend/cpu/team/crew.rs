@@ -135,9 +135,13 @@ impl Crew {
     /// What a helper would have done at the end of its work, for a thread that was stopped in it.
     #[cfg(any(feature = "threads", test))]
     pub(crate) fn abandon(&self) {
-        self.0.lost.store(true, SeqCst);
-        self.0.failed.store(true, SeqCst);
-        self.0.finish_one();
+        let shared = &*self.0;
+        shared.lost.store(true, SeqCst);
+        shared.failed.store(true, SeqCst);
+        // Between two pieces of work there is none that anybody waits for.
+        if shared.busy.load(SeqCst) > 0 {
+            shared.finish_one();
+        }
     }
 
     /// Runs `work` on every part, on all members.
