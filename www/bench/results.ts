@@ -1,5 +1,5 @@
 // Tables and plots of a run, engine by engine as they are done.
-import { bytesShort, decimals, ms, span } from '../shared/numbers.js';
+import { bytesShort, decimals, span } from '../shared/numbers.js';
 import { facts, figureTable, h, type Row } from '../shared/elements.js';
 import { joined, Plot, type Colour } from '../shared/plot.js';
 import { figuresOf, gapsOf, isMeasured } from './figures.js';
@@ -80,7 +80,7 @@ export class Results {
     });
     this.#gaps.draw({
       x: { label: 'token of the reply', min: 0 },
-      y: { label: 'ms', format: (value) => decimals(value, value < 10 ? 1 : 0) },
+      y: { label: 'ms', format: (value) => decimals(value, value > 0 && value < 10 ? 1 : 0) },
       lines: lines.map((line) => ({ ...line, width: 1.5 })),
       data: joined(gaps),
       height: 220,
@@ -103,15 +103,16 @@ function speedTable(measured: readonly Measured[]): HTMLElement {
         head: `${setup.name} ${seriesName(series)}`,
         ...(!check.agrees && { note: 'its tokens are wrong' }),
         cells: [
-          rate === null ? 'n/a' : decimals(rate),
-          ttft === undefined ? 'n/a' : span(ttft.p50),
-          firstText === undefined ? 'n/a' : span(firstText.p50),
-          tpot === undefined ? '' : ms(tpot.p50, 2),
+          decimals(rate ?? NaN),
+          decimals(ttft?.p50 ?? NaN),
+          decimals(firstText?.p50 ?? NaN),
+          tpot === undefined ? '' : decimals(tpot.p50, 2),
         ],
       };
     }));
   return h('div', {},
-    figureTable('Speed, medians', ['', 'tokens/s', 'first token', 'first text', 'per token'], rows),
+    figureTable('Speed, medians',
+      ['', 'tokens/s', 'first token, ms', 'first text, ms', 'ms per token'], rows),
     h('p', { class: 'figures' },
       'pp: prompt tokens over the time to the first token (ttft.generator). tg: 1 over the time ',
       'per token after it (tpot, as vLLM has it). Medians.'));
