@@ -7,6 +7,8 @@ export const SHELL_WORKER = new URL(workerUrl, document.baseURI);
 /** The engines that a model's `wasmVariant` stands for; `compat` begins with another's header. */
 const ENGINES: Readonly<Record<string, string[]>> = {
   'relaxed-simd': ['engine-relaxed'],
+  // The first one finds out that the processor computes.
+  'relaxed-simd-threads': ['engine-relaxed', 'engine-threads'],
   compat: ['engine', 'engine-relaxed', 'compat'],
 };
 

@@ -37,9 +37,8 @@ const BUILDS = 2;
 /** The mock answers below the lab's page alone: a host may have a `/v1/` of its own. */
 const MOCK = 'lab/';
 
-const PAGES: Readonly<Record<string, string>> = {
-  '': '', 'index.html': '', lab: 'lab/', 'lab/': 'lab/', 'lab/index.html': 'lab/',
-};
+/** Folders of the pages. */
+const PAGES = ['', 'lab/', 'bench/'];
 
 const ISOLATION = {
   'cross-origin-opener-policy': 'same-origin',
@@ -78,7 +77,7 @@ worker.addEventListener('fetch', (event: FetchEventLike) => {
   const { request } = event;
   const path = pathOf(request.url);
   if (path === undefined) return;
-  const page = request.mode === 'navigate' ? PAGES[path] : undefined;
+  const page = request.mode === 'navigate' ? pageAt(path) : undefined;
   const isGet = request.method === 'GET';
   if (isGet && page !== undefined) event.respondWith(answerPage(request, page));
   else if (isGet && isFile(path)) event.respondWith(answerFile(request, path));
@@ -101,6 +100,11 @@ function forMock(event: FetchEventLike): FetchEventLike {
     respondWith: (response) => event.respondWith(response),
     waitUntil: (promise) => event.waitUntil(promise),
   };
+}
+
+/** The page that a path leads to, if it does. */
+function pageAt(path: string): string | undefined {
+  return PAGES.find((page) => [page, page.replace(/\/$/, ''), `${page}index.html`].includes(path));
 }
 
 /** Below the scope; `undefined` for what is elsewhere. */

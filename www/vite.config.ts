@@ -60,6 +60,10 @@ export default defineConfig({
     // The content security policy allows files of this origin, no `data:` addresses.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
-    rolldownOptions: { input: { chat: page('index.html'), lab: page('lab/index.html') } },
+    rolldownOptions: {
+      input: {
+        chat: page('index.html'), lab: page('lab/index.html'), bench: page('bench/index.html'),
+      },
+    },
   },
 });

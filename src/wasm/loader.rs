@@ -110,8 +110,8 @@ impl Loader {
     /// by a measurement of some tens of milliseconds, on a GPU as [`prepare`](Self::prepare) has
     /// found, if it was called: `{ architecture, name, parameters, weightsBytes, kvCacheBytes,
     /// maxContext, contextLength, longestContext, shortage: { what, need, have } | null, backend,
-    /// pace: { decodeMs, prefillMs } | null, gpu }`, the last as in `model.info`. `undefined` before there is a header, and for
-    /// models of the compat engine.
+    /// pace: { decodeMs, prefillMs } | null, gpu }`, the last as in `model.info`. `undefined`
+    /// before there is a header, and for models of the compat engine.
     ///
     /// # Errors
     /// `out-of-memory`.

@@ -1,12 +1,12 @@
 // Asks the model and shows what it answers: one answer at a time, ended in one of three ways.
 import type { Model, Stats, TokenStream } from 'tokenbrook';
-import { announce } from './announcer.js';
+import { announce } from '../shared/announcer.js';
 import { Conversation, type Answer } from './conversation.js';
-import { describeFailure, formatCount, type Failure } from './format.js';
+import { describeFailure, formatCount, type Failure } from '../shared/format.js';
 import { AnswerView, questionView } from './message-view.js';
-import type { ModelControl } from './model-control.js';
+import type { ModelControl } from '../shared/model-control.js';
 import type { ScrollFollower } from './scroll.js';
-import { generateOptions, type Settings } from './settings.js';
+import { generateOptions, type Settings } from '../shared/settings.js';
 
 const NOT_LOADED: Failure = {
   code: 'aborted',

@@ -1,7 +1,7 @@
 // The conversation as data: who said what, how each answer ended, what the model is sent.
 // It knows nothing of the page; the views follow it.
 import type { ChatMessage, Stats } from 'tokenbrook';
-import type { Failure } from './format.js';
+import type { Failure } from '../shared/format.js';
 
 /** How an answer stands. `incomplete` failed midway or before its first token. */
 export type AnswerStatus = 'streaming' | 'complete' | 'stopped' | 'incomplete';

@@ -1,8 +1,8 @@
 // What this browser offers, as JSON to read, copy and send along with a report.
 import { diagnose } from 'tokenbrook';
-import { announce } from './announcer.js';
-import { action, field } from './dom.js';
-import { downloadJson } from './download.js';
+import { announce } from '../shared/announcer.js';
+import { action, field } from '../shared/dom.js';
+import { downloadJson } from '../shared/download.js';
 
 /** Asks the browser each time that the section opens: a load may have found out more. */
 export function bindDiagnosis(section: HTMLDetailsElement): void {

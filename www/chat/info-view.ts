@@ -1,7 +1,7 @@
 // The model sheet: what is loaded and what it holds.
 import type { Model } from 'tokenbrook';
-import { role } from './dom.js';
-import { describeFailure, formatBytes } from './format.js';
+import { role } from '../shared/dom.js';
+import { describeFailure, formatBytes } from '../shared/format.js';
 
 /** Fills the sheet from the model; figures of memory are asked for anew each time. */
 export async function showInfo(root: HTMLElement, model: Model | null): Promise<void> {

@@ -1,9 +1,9 @@
 // The models that are kept on this device: what is there of each, to load, go on with, or delete.
 import { models, type StoredModel } from 'tokenbrook';
-import { announce } from './announcer.js';
-import { field, role } from './dom.js';
-import { formatBytes, formatProgress, nameOfUrl } from './format.js';
-import type { ModelChoice } from './models.js';
+import { announce } from '../shared/announcer.js';
+import { field, role } from '../shared/dom.js';
+import { formatBytes, formatProgress, nameOfUrl } from '../shared/format.js';
+import type { ModelChoice } from '../shared/models.js';
 
 export class KeptView {
   readonly #places: readonly HTMLElement[];

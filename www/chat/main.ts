@@ -1,15 +1,15 @@
 // The chat page: builds its parts, wires them, and shows the state that they are in.
-import { announce } from './announcer.js';
+import { announce } from '../shared/announcer.js';
 import { ChatControl } from './chat-control.js';
-import { acceptDrops, createChooser } from './chooser.js';
+import { acceptDrops, createChooser } from '../shared/chooser.js';
 import { bindDiagnosis } from './diagnosis-view.js';
-import { action, field, find, role } from './dom.js';
-import { downloadJson } from './download.js';
+import { action, field, find, role } from '../shared/dom.js';
+import { downloadJson } from '../shared/download.js';
 import { showInfo } from './info-view.js';
 import { KeptView } from './kept-view.js';
-import { LoadView } from './load-view.js';
-import { ModelControl, type Cache } from './model-control.js';
-import { choiceFromUrl, fetchModelList, type ModelChoice } from './models.js';
+import { LoadView } from '../shared/load-view.js';
+import { ModelControl, type Cache } from '../shared/model-control.js';
+import { offeredModels, type ModelChoice } from '../shared/models.js';
 import { ScrollFollower } from './scroll.js';
 import { SettingsView } from './settings-view.js';
 import { keepEngine, keepPages } from '../shell.js';
@@ -26,7 +26,7 @@ const settings = new SettingsView(
   () => render(),
 );
 const models = new ModelControl(
-  new LoadView(role(document, 'loading')),
+  new LoadView(role(document, 'loading-place'), 'h2', () => models.cancel()),
   settings.values,
   () => render(),
 );
@@ -147,7 +147,6 @@ function bindButtons(): void {
   const on = (name: string, run: () => void) =>
     action(document, name).addEventListener('click', run);
   on('stop', () => chat.stop());
-  on('cancel-load', () => models.cancel());
   on('retry-load', () => {
     if (models.choice !== null) void loadModel(models.choice);
   });
@@ -204,13 +203,7 @@ function buildStarters(): void {
 /** Offers the models of the list; `?model=URL` goes first, `?autoload=1` loads the first. */
 async function offerModels(): Promise<void> {
   const query = new URLSearchParams(location.search);
-  const listed = await fetchModelList(new URL('models/index.json', document.baseURI).href);
-  const asked = choiceFromUrl(query.get('model') ?? '', location.href);
-  const known = listed.find((choice) => choice.source === asked?.source);
-  const first = known ?? asked;
-  const choices = first === null
-    ? listed
-    : [first, ...listed.filter((choice) => choice.source !== first.source)];
+  const choices = await offeredModels('models/index.json');
   const choose = (choice: ModelChoice) => void loadModel(choice);
   createChooser(role(document, 'setup-chooser'), choices, choose);
   createChooser(role(document, 'dialog-chooser'), choices, choose);

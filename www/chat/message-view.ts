@@ -1,9 +1,9 @@
 // One message on the page. Text enters as text nodes, so nothing that a model writes is markup.
 import type { Token } from 'tokenbrook';
 import type { Answer, Question } from './conversation.js';
-import { action, instantiate, role } from './dom.js';
-import { describeStats, formatDuration, formatRate, liveRate } from './format.js';
-import { FrameAppender } from './frame-appender.js';
+import { action, instantiate, role } from '../shared/dom.js';
+import { describeStats, formatDuration, formatRate, liveRate } from '../shared/format.js';
+import { FrameAppender } from '../shared/frame-appender.js';
 
 /** Milliseconds between two changes of the live figures: faster ones cannot be read. */
 const FIGURES_EVERY_MS = 250;

@@ -1,9 +1,9 @@
 // The settings sheet: a form that keeps every valid change at once.
-import { action, find, role } from './dom.js';
+import { action, find, role } from '../shared/dom.js';
 import {
   assignBlank, DEFAULTS, parseNumber, readSettings, RULES, storeSettings,
   type NumberField, type Settings,
-} from './settings.js';
+} from '../shared/settings.js';
 
 const FIELDS = Object.keys(RULES) as NumberField[];
 

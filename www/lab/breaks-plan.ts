@@ -1,7 +1,7 @@
 // Switches of the section on broken streams, and the scenario that they make.
 import type { Scenario, ScenarioFaults, ScenarioHop } from 'tokenbrook/mock';
 import type { Diagnosis, HopName } from 'tokenbrook/measure';
-import { amount, choice, count, flag, type Values } from './fields.js';
+import { amount, choice, count, flag, type Values } from '../shared/fields.js';
 
 export const HOP_FIELDS = {
   proxy: flag('Reverse proxy', false),

@@ -3,19 +3,19 @@ import {
   comparePaths, diagnoseStream, measure, ready, timelinesToCsv,
   type Comparison, type Diagnosis, type Timeline,
 } from 'tokenbrook/measure';
-import { announce } from '../chat/announcer.js';
-import { describeFailure } from '../chat/format.js';
+import { announce } from '../shared/announcer.js';
+import { describeFailure } from '../shared/format.js';
 import {
   BREAK_FIELDS, brokenScenario, CURES, directScenario, FAULT_FIELDS, HOP_FIELDS, hopList,
   HOP_NAMES, OPENS, SOURCE_FIELDS, VERDICTS, type BreakValues,
 } from './breaks-plan.js';
-import { Controls } from './controls.js';
-import { button, facts, figureTable, h } from './elements.js';
-import { fromParams, toParams } from './fields.js';
+import { Controls } from '../shared/controls.js';
+import { button, facts, figureTable, h } from '../shared/elements.js';
+import { fromParams, toParams } from '../shared/fields.js';
 import { LanePlot, lanesOf, type Lanes } from './lanes.js';
 import { fetchScenario, playScenario, type MockPlay } from './mock-link.js';
 import { MOMENTS, momentText, outcomeText } from './moments.js';
-import { ms, span, whole } from './numbers.js';
+import { ms, span, whole } from '../shared/numbers.js';
 import { unpack } from './packed.js';
 import { blockPage, Renderer, type RenderCost } from './rendering.js';
 import type { Frame, Section } from './section.js';

@@ -1,14 +1,14 @@
 // The calculators: what goes in, what comes out, and what has to hold for it to be true.
 import {
   amount, choice, count, text, type Fields, type Values,
-} from './fields.js';
+} from '../shared/fields.js';
 import {
   atClientMs, batchFirstMs, batchMeanMs, cacheBytes, cachedWork, contextsHeld, firstTokenMs,
   holdBackMs, queueWaitMs, readerDoneMs, recomputedWork, replyMs, stepMs, streamBytes,
   wholeBytes, wordsOf,
 } from './formulas.js';
-import { bytesExact, bytesShort, decimals, large, percent, span, whole } from './numbers.js';
-import type { Drawing } from './plot.js';
+import { bytesExact, bytesShort, decimals, large, percent, span, whole } from '../shared/numbers.js';
+import type { Drawing } from '../shared/plot.js';
 
 export interface Output {
   label: string;
@@ -89,7 +89,7 @@ const batches = calculator({
   ],
   fields: {
     k: count('Tokens per event, k', 4, [1, 10_000]),
-    w: count('Tokens held back, w', 10, [0, 10_000]),
+    w: count('Held back, w', 10, [0, 10_000]),
     d: amount('Time per token, d', 33, [0.01, 60_000], { unit: 'ms' }),
   },
   compute: ({ k, w, d }) => [

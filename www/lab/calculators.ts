@@ -1,9 +1,9 @@
 // The section of calculators: one card each.
 import { CALCULATORS, type Calculator, type Output } from './calculator-list.js';
-import { Controls } from './controls.js';
-import { button, facts, h } from './elements.js';
-import { fromParams, toParams } from './fields.js';
-import { Plot } from './plot.js';
+import { Controls } from '../shared/controls.js';
+import { button, facts, h } from '../shared/elements.js';
+import { fromParams, toParams } from '../shared/fields.js';
+import { Plot } from '../shared/plot.js';
 import type { Frame, Section } from './section.js';
 import { shareRow } from './share.js';
 

@@ -1,10 +1,10 @@
 // Choosing a delivery from one's own n, d, k and w.
-import { Controls } from './controls.js';
+import { Controls } from '../shared/controls.js';
 import { choose, costsOf, type Cost, type Delivery, type Reply } from './delivery-options.js';
-import { figureTable, h, type Row } from './elements.js';
-import { amount, choice, count, flag, fromParams, toParams, type Values } from './fields.js';
-import { span, whole } from './numbers.js';
-import { Plot, type Line } from './plot.js';
+import { figureTable, h, type Row } from '../shared/elements.js';
+import { amount, choice, count, flag, fromParams, toParams, type Values } from '../shared/fields.js';
+import { span, whole } from '../shared/numbers.js';
+import { Plot, type Line } from '../shared/plot.js';
 import type { Frame, Section } from './section.js';
 import { shareRow } from './share.js';
 
@@ -12,7 +12,7 @@ const FIELDS = {
   n: count('Tokens, n', 120, [1, 100_000]),
   d: amount('Time per token, d', 33, [0.1, 10_000], { unit: 'ms' }),
   k: count('Tokens per event, k', 4, [1, 1000]),
-  w: count('Tokens held back, w', 10, [0, 1000]),
+  w: count('Held back, w', 10, [0, 1000]),
   wait: amount('Queue and prefill', 300, [0, 600_000], { unit: 'ms' }),
   rtt: amount('Round trip', 100, [0, 60_000], { unit: 'ms' }),
   reads: choice('Read by', 'person', { person: 'A person', program: 'A program' }),

@@ -1,7 +1,7 @@
 // A timeline as lanes of dots: made, read, parsed, painted.
 import type { Timeline } from 'tokenbrook/measure';
-import { decimals } from './numbers.js';
-import { joined, Plot, type Colour, type Drawing } from './plot.js';
+import { decimals } from '../shared/numbers.js';
+import { joined, Plot, type Colour, type Drawing } from '../shared/plot.js';
 
 /** Moments in ms since the request. */
 export interface Lanes {

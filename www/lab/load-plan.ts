@@ -1,13 +1,13 @@
 // What the overload section is told, as loads for the mock's admission.
 import type { LoadRun, LoadStretch, Scenario } from 'tokenbrook/mock';
-import { amount, choice, count, flag, type Values } from './fields.js';
+import { amount, choice, count, flag, type Values } from '../shared/fields.js';
 import { queueWaitMs } from './formulas.js';
 
 export const LOAD_FIELDS = {
   service: amount('Time on a seat', 49.7, [0.1, 60_000], { unit: 'ms' }),
   load: amount('Load before, ρ', 0.661, [0.01, 3]),
   seats: count('Shared seats', 10, [2, 1000], { hint: 'Each with a queue of its own.' }),
-  provisioned: count('Seats for paid alone', 0, [0, 1000]),
+  provisioned: count('Paid-only seats', 0, [0, 1000]),
   lost: amount('Capacity lost', 30, [0, 99], { unit: '%', hint: 'Half-way through the run.' }),
   paid: amount('Paid requests', 100, [0, 100], { unit: '%' }),
   shed: flag('Shed the free tier', false),

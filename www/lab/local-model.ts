@@ -1,18 +1,19 @@
 // The model on this device, for the sections that compare it: one, chosen in a sheet.
 import type { Model } from 'tokenbrook';
-import { announce } from '../chat/announcer.js';
-import { acceptDrops, createChooser } from '../chat/chooser.js';
-import { action, field, find, role } from '../chat/dom.js';
-import { LoadView } from '../chat/load-view.js';
-import { ModelControl } from '../chat/model-control.js';
-import { choiceFromUrl, fetchModelList, type ModelChoice } from '../chat/models.js';
-import { DEFAULTS } from '../chat/settings.js';
+import { announce } from '../shared/announcer.js';
+import { acceptDrops, createChooser } from '../shared/chooser.js';
+import { action, field, find, role } from '../shared/dom.js';
+import { LoadView } from '../shared/load-view.js';
+import { ModelControl } from '../shared/model-control.js';
+import { offeredModels, type ModelChoice } from '../shared/models.js';
+import { DEFAULTS } from '../shared/settings.js';
 
 const dialog = find(document, 'dialog[data-role="model-dialog"]', HTMLDialogElement);
 const listeners = new Set<() => void>();
 
 const control = new ModelControl(
-  new LoadView(role(document, 'loading')), { ...DEFAULTS }, render,
+  new LoadView(role(document, 'loading-place'), 'h3', () => control.cancel()),
+  { ...DEFAULTS }, render,
 );
 
 /** The loaded model, `null` where there is none. */
@@ -57,17 +58,13 @@ async function load(choice: ModelChoice): Promise<void> {
 /** Wires the sheet. The list of models lies beside the chat page. */
 export async function bindLocalModel(): Promise<void> {
   action(document, 'open-model').addEventListener('click', chooseLocalModel);
-  action(document, 'cancel-load').addEventListener('click', () => control.cancel());
   dialog.addEventListener('click', (event) => {
     if (event.target === dialog) dialog.close();
   });
   acceptDrops(role(document, 'drop'), (choice) => void load(choice));
   render();
-  const listed = await fetchModelList(new URL('../models/index.json', document.baseURI).href);
   const query = new URLSearchParams(location.search);
-  const asked = choiceFromUrl(query.get('model') ?? '', location.href);
-  const choices = asked === null ? listed
-    : [asked, ...listed.filter(({ source }) => source !== asked.source)];
+  const choices = await offeredModels('../models/index.json');
   createChooser(role(document, 'chooser'), choices, (choice) => void load(choice));
   const [foremost] = choices;
   if (query.get('autoload') === '1' && foremost !== undefined) void load(foremost);

@@ -1,6 +1,6 @@
 // The lab page: six sections, one to be seen at a time, each with its settings in the address.
 import 'uplot/dist/uPlot.min.css';
-import { find, role } from '../chat/dom.js';
+import { find, role } from '../shared/dom.js';
 import { formatHash, parseHash } from './address.js';
 import { breaks } from './breaks.js';
 import { calculators } from './calculators.js';

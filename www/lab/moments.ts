@@ -1,6 +1,6 @@
 // The moments of an exchange as rows of a table.
 import type { Timeline } from 'tokenbrook/measure';
-import { span } from './numbers.js';
+import { span } from '../shared/numbers.js';
 
 export const MOMENTS = [
   ['First model token', 'firstTokenMs'],

@@ -1,15 +1,15 @@
 // Overload: a server that loses capacity half-way, and the knobs that decide who feels it.
 import type { LoadStretch } from 'tokenbrook/mock';
-import { announce } from '../chat/announcer.js';
-import { Controls } from './controls.js';
-import { button, figureTable, h, type Row } from './elements.js';
-import { fromParams, toParams } from './fields.js';
+import { announce } from '../shared/announcer.js';
+import { Controls } from '../shared/controls.js';
+import { button, figureTable, h, type Row } from '../shared/elements.js';
+import { fromParams, toParams } from '../shared/fields.js';
 import {
   headRun, LOAD_FIELDS, lastOf, SWEEP_LOST, sweepRuns, theoryMs, tierRows, type LoadValues,
 } from './load-plan.js';
 import { LoadRunner } from './load-runner.js';
-import { decimals, ms, percent, whole } from './numbers.js';
-import { Plot } from './plot.js';
+import { decimals, ms, percent, whole } from '../shared/numbers.js';
+import { Plot } from '../shared/plot.js';
 import type { Frame, Section } from './section.js';
 import { shareRow } from './share.js';
 
@@ -42,6 +42,7 @@ class Overload implements Section {
   readonly #results = h('div', { 'data-role': 'results' });
   readonly #status = h('p', { class: 'figures', role: 'status' });
   readonly #plot = new Plot('Waits by loss of capacity');
+  readonly #share = shareRow(() => this.#result());
   #points: Point[] = [];
   #head: LoadStretch[] | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -56,12 +57,13 @@ class Overload implements Section {
       this.#controls.set({ ...plain, ...values });
       this.#changed();
     }));
+    this.#share.hidden = true;
     root.append(
       h('div', { class: 'presets', role: 'group', 'aria-label': 'Knobs as in' }, ...presets),
       h('div', { class: 'bench' },
         h('div', { class: 'bench-side' }, this.#controls.root),
         h('div', { class: 'bench-main' },
-          this.#status, this.#results, this.#plot.root, shareRow(() => this.#result()))),
+          this.#status, this.#results, this.#plot.root, this.#share)),
     );
   }
 
@@ -127,6 +129,7 @@ class Overload implements Section {
   }
 
   #show(values: LoadValues, head: LoadStretch[]): void {
+    this.#share.hidden = false;
     const came = tierRows(head).filter(({ arrived }) => arrived > 0);
     const rows: Row[] = came.map((row) => ({
       head: `${row.tier}, ${row.stretch}`,

@@ -1,7 +1,7 @@
 // Local against network: who is asked, the stages of a reply, and where both would tie.
 import type { Scenario } from 'tokenbrook/mock';
 import type { Timeline } from 'tokenbrook/measure';
-import { amount, count, flag, text, type Values } from './fields.js';
+import { amount, count, flag, text, type Values } from '../shared/fields.js';
 import { placeMs, tieRttMs, tieTokensPerSecond, type Place } from './formulas.js';
 
 export const PATH_FIELDS = {

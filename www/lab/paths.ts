@@ -1,20 +1,20 @@
 // Local or network: one prompt to this device, a server of any distance, and any real one.
 import { measure, timelinesToCsv, type MeasureOptions, type Timeline } from 'tokenbrook/measure';
-import { announce } from '../chat/announcer.js';
-import { describeFailure } from '../chat/format.js';
-import { Controls } from './controls.js';
-import { button, figureTable, freshId, h } from './elements.js';
-import { fromParams, toParams } from './fields.js';
+import { announce } from '../shared/announcer.js';
+import { describeFailure } from '../shared/format.js';
+import { Controls } from '../shared/controls.js';
+import { button, figureTable, freshId, h } from '../shared/elements.js';
+import { fromParams, toParams } from '../shared/fields.js';
 import { chooseLocalModel, localModel, onLocalModel } from './local-model.js';
 import { playScenario } from './mock-link.js';
 import { MOMENTS, momentText, outcomeText } from './moments.js';
-import { decimals, span, whole } from './numbers.js';
+import { decimals, span, whole } from '../shared/numbers.js';
 import { unpack } from './packed.js';
 import {
   breakEven, completionsUrl, mockScenario, PATH_FIELDS, placeOf, stagesOf, STAGES, tieCurve,
   type PathValues, type PlaceName, type StageName,
 } from './paths-plan.js';
-import { joined, Plot } from './plot.js';
+import { joined, Plot } from '../shared/plot.js';
 import type { Frame, Section } from './section.js';
 import { shareRow, type Result } from './share.js';
 import { fromShared, toShared } from './shared-timeline.js';

@@ -1,6 +1,6 @@
 // Two ways to show text that arrives, and what each costs the page's thread.
-import { FrameAppender } from '../chat/frame-appender.js';
-import { h } from './elements.js';
+import { FrameAppender } from '../shared/frame-appender.js';
+import { h } from '../shared/elements.js';
 
 export type Rendering = 'append' | 'reparse';
 

@@ -1,6 +1,6 @@
 // Two replies side by side on one clock that can be played, dragged and hurried.
-import { button, h } from './elements.js';
-import { span } from './numbers.js';
+import { button, h } from '../shared/elements.js';
+import { span } from '../shared/numbers.js';
 import {
   bandOf, countUntil, readTimes, WORDS_PER_SECOND, type Arrival,
 } from './replay-model.js';

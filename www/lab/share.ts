@@ -1,18 +1,11 @@
 // The row under every result: as JSON, as CSV, as a link.
-import { announce } from '../chat/announcer.js';
-import { downloadJson, downloadText } from '../chat/download.js';
+import { announce } from '../shared/announcer.js';
 import { parseHash, formatHash } from './address.js';
-import { toCsv, type Table } from './csv.js';
-import { button, h } from './elements.js';
+import { button, h } from '../shared/elements.js';
+import { saveButtons, type Saved } from '../shared/save.js';
 import { pack } from './packed.js';
 
-export interface Result {
-  /** Names the files. */
-  name: string;
-  json: unknown;
-  /** Rows, or CSV as it is. */
-  table?: Table;
-  csv?: string;
+export interface Result extends Saved {
   /** What a link carries besides the settings, as small as it can be. */
   shared?: unknown;
 }
@@ -21,16 +14,7 @@ export interface Result {
 export function shareRow(result: () => Result | undefined): HTMLElement {
   const note = h('span', { class: 'figures', 'data-field': 'share-note' });
   const row = h('div', { class: 'share' },
-    button('JSON', 'quiet bordered', () => {
-      const found = result();
-      if (found !== undefined) downloadJson(found.name, found.json);
-    }),
-    button('CSV', 'quiet bordered', () => {
-      const found = result();
-      if (found === undefined) return;
-      const csv = found.csv ?? toCsv(found.table ?? { columns: [], rows: [] });
-      downloadText(found.name, 'csv', 'text/csv', csv);
-    }),
+    ...saveButtons(result),
     button('Copy link', 'quiet bordered', () => {
       void linkTo(result()).then(copy).then((said) => {
         note.textContent = said;

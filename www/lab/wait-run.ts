@@ -1,5 +1,5 @@
 // Waiting against streaming: what a run is, what it comes to, and how it travels in a link.
-import { percentile } from './spread.js';
+import { percentile } from '../shared/spread.js';
 import type { Arrival } from './replay-model.js';
 
 export type Mode = 'wait' | 'stream';

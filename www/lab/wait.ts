@@ -1,14 +1,14 @@
 // Wait or stream: the same replies in both modes, side by side, and twenty of each at once.
 import type { Scenario } from 'tokenbrook/mock';
-import { announce } from '../chat/announcer.js';
-import { describeFailure } from '../chat/format.js';
-import { Controls } from './controls.js';
-import { button, figureTable, h, type Row } from './elements.js';
-import { amount, choice, count, fromParams, text, toParams } from './fields.js';
+import { announce } from '../shared/announcer.js';
+import { describeFailure } from '../shared/format.js';
+import { Controls } from '../shared/controls.js';
+import { button, figureTable, h, type Row } from '../shared/elements.js';
+import { amount, choice, count, fromParams, text, toParams } from '../shared/fields.js';
 import { chooseLocalModel, localModel } from './local-model.js';
-import { decimals, ms, percent } from './numbers.js';
+import { decimals, ms, percent } from '../shared/numbers.js';
 import { unpack } from './packed.js';
-import { joined, Plot, type Line } from './plot.js';
+import { joined, Plot, type Line } from '../shared/plot.js';
 import { Replay } from './replay.js';
 import { arrivalsOf, BANDS, WORDS_PER_SECOND, type Arrival } from './replay-model.js';
 import type { Frame, Section } from './section.js';

@@ -4,7 +4,7 @@ import type { Stats } from 'tokenbrook';
 import {
   describeFailure, describeStats, formatBytes, formatDuration, formatProgress, formatRate,
   liveRate, nameOfUrl,
-} from '../chat/format.js';
+} from '../shared/format.js';
 
 const STATS: Stats = {
   finishReason: 'stop', promptTokens: 52, cachedTokens: 31, completionTokens: 3, decodeSteps: 3,

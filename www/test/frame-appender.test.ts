@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FrameAppender, type FrameClock } from '../chat/frame-appender.js';
+import { FrameAppender, type FrameClock } from '../shared/frame-appender.js';
 
 /** A clock whose frames the test lets pass. */
 class ManualClock implements FrameClock {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CALCULATORS } from '../lab/calculator-list.js';
 import { choose, costsOf } from '../lab/delivery-options.js';
-import { defaults } from '../lab/fields.js';
+import { defaults } from '../shared/fields.js';
 import {
   arrivalsPerSecond, headRun, LOAD_FIELDS, sweepRuns, theoryMs, tierRows,
 } from '../lab/load-plan.js';

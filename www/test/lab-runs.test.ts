@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Timeline } from 'tokenbrook/measure';
 import { BREAK_FIELDS, brokenScenario, directScenario, hopList } from '../lab/breaks-plan.js';
-import { defaults } from '../lab/fields.js';
+import { defaults } from '../shared/fields.js';
 import {
   breakEven, completionsUrl, mockScenario, PATH_FIELDS, placeOf, stagesOf, tieCurve,
 } from '../lab/paths-plan.js';

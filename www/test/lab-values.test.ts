@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { formatHash, parseHash } from '../lab/address.js';
-import { toCsv } from '../lab/csv.js';
+import { toCsv } from '../shared/csv.js';
 import {
   amount, choice, count, defaults, flag, fromParams, parseField, text, toParams,
-} from '../lab/fields.js';
-import { bytesExact, bytesShort, decimals, large, percent, span } from '../lab/numbers.js';
+} from '../shared/fields.js';
+import { bytesExact, bytesShort, decimals, large, percent, span } from '../shared/numbers.js';
 import { pack, unpack } from '../lab/packed.js';
-import { median, percentile } from '../lab/spread.js';
+import { median, percentile } from '../shared/spread.js';
 
 const FIELDS = {
   calls: count('Calls', 20, [1, 40]),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { choiceFromFiles, choiceFromUrl, parseModelList } from '../chat/models.js';
+import { choiceFromFiles, choiceFromUrl, parseModelList } from '../shared/models.js';
 
 const LIST = 'https://host/app/models/index.json';
 

@@ -32,7 +32,7 @@ function compile(folder) {
 let status = 1;
 try {
   writeFileSync(join(out, 'package.json'), '{ "type": "module" }');
-  for (const folder of ['chat', 'lab']) compile(folder);
+  for (const folder of ['shared', 'chat', 'lab', 'bench']) compile(folder);
   const tests = compile('test');
   if (tests.length === 0) throw new Error('there are no tests');
   const args = ['--test', '--test-reporter', 'spec', ...tests];

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import {
   DEFAULTS, generateOptions, loadOptions, parseNumber, readSettings, settingsFromJson,
   storeSettings,
-} from '../chat/settings.js';
+} from '../shared/settings.js';
 
 test('takes the defaults where nothing, rubbish or another shape is stored', () => {
   for (const json of [null, '', '{', '7', '"x"', 'null', '[]', '{}']) {

@@ -95,6 +95,16 @@ pub(in crate::wasm) async fn pace(
 }
 
 /// Cannot be called.
+pub(in crate::wasm) fn pace_of(found: &Found) -> Option<Pace> {
+    match *found {}
+}
+
+/// Cannot be called.
+pub(in crate::wasm) fn report_of(found: &Found) -> Option<Value> {
+    match *found {}
+}
+
+/// Cannot be called.
 pub(in crate::wasm) fn adopt(_: &mut SessionLoader, found: Found) -> Option<String> {
     match found {}
 }

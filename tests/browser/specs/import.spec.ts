@@ -72,6 +72,7 @@ test('the manifest exports the entries and depends on nothing', () => {
     './mock',
     './mock-service-worker',
     './sse',
+    './worker',
   ]);
   for (const target of Object.values(manifest.exports).flatMap((entry) => Object.values(entry))) {
     expect(existsSync(join(PACKAGE, target))).toBe(true);

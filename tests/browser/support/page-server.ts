@@ -6,6 +6,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { extname, join } from 'node:path';
 import { MODEL, ROOT } from './package.js';
+import { tinyModel } from './tiny-model.js';
 
 /** The built pages. */
 export const DIST = process.env['TOKENBROOK_DIST'] ?? join(ROOT, 'dist');
@@ -66,6 +67,12 @@ function answer(
     return;
   }
   if (path === 'models/default.gguf') return sendFile(response, MODEL);
+  if (path === 'models/tiny.gguf') {
+    const bytes = tinyModel();
+    response.setHeader('content-length', bytes.byteLength);
+    response.end(bytes);
+    return;
+  }
   if (path === 'models/stalled.gguf') return stall(response);
   return sendFile(response, join(folder, path.replace(/(^|\/)$/, '$1index.html')));
 }

@@ -34,6 +34,19 @@ export async function fetchModelList(listUrl: string): Promise<ModelChoice[]> {
   }
 }
 
+/**
+ * The models of the list, whose address is relative to the page, after the one that the page's
+ * own address asks for as `?model=URL`.
+ */
+export async function offeredModels(listUrl: string): Promise<ModelChoice[]> {
+  const query = new URLSearchParams(location.search);
+  const listed = await fetchModelList(new URL(listUrl, document.baseURI).href);
+  const asked = choiceFromUrl(query.get('model') ?? '', location.href);
+  const first = listed.find(({ source }) => source === asked?.source) ?? asked;
+  if (first === null) return listed;
+  return [first, ...listed.filter(({ source }) => source !== first.source)];
+}
+
 /** The model at an address, absolute or relative to `base`; null where it is no address. */
 export function choiceFromUrl(text: string, base: string): ModelChoice | null {
   const source = text.trim() === '' ? null : resolveUrl(text.trim(), base);

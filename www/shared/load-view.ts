@@ -1,7 +1,8 @@
 // The card that shows a model on its way: phase, bytes, a bar.
 import type { Progress } from 'tokenbrook';
 import { announce } from './announcer.js';
-import { field, find } from './dom.js';
+import { field } from './dom.js';
+import { button, freshId, h } from './elements.js';
 import { formatProgress } from './format.js';
 
 const PHASES: Record<Progress['phase'], string> = {
@@ -12,6 +13,12 @@ const PHASES: Record<Progress['phase'], string> = {
   upload: 'Preparing weights',
 };
 
+function cancelButton(cancel: () => void): HTMLButtonElement {
+  const made = button('Cancel', 'quiet', cancel);
+  made.dataset['action'] = 'cancel-load';
+  return made;
+}
+
 export class LoadView {
   readonly #root: HTMLElement;
   readonly #bar: HTMLProgressElement;
@@ -19,9 +26,19 @@ export class LoadView {
   #latest: Progress | null = null;
   #announced = '';
 
-  constructor(root: HTMLElement) {
-    this.#root = root;
-    this.#bar = find(root, 'progress', HTMLProgressElement);
+  /** Takes the place of `place`; `level` is that of its heading. */
+  constructor(place: HTMLElement, level: 'h2' | 'h3', cancel: () => void) {
+    const id = freshId('loading');
+    this.#bar = h('progress', { 'data-role': 'progress', 'aria-labelledby': id, max: '1' });
+    this.#root = h('section',
+      { class: 'loading', 'data-role': 'loading', 'aria-labelledby': id, hidden: true },
+      h(level, { id, 'data-field': 'loading-name' }), this.#bar,
+      h('div', { class: 'loading-line' },
+        h('p', {},
+          h('span', { 'data-field': 'loading-phase' }), ' ',
+          h('span', { class: 'figures', 'data-field': 'loading-bytes' })),
+        cancelButton(cancel)));
+    place.replaceWith(this.#root);
   }
 
   /** Shows the card for a model whose size may be known before its first byte. */
