@@ -160,7 +160,10 @@ fn unsafe_code_appears_in_one_module_alone() {
     for (file, text) in rust_files(&root().join("src")) {
         let denies = |line: &str| line == "#![deny(unsafe_code)]";
         let stray = code(&text).find(|line| is_unsafe(line) && !denies(line));
-        assert!(stray.is_none() || file == UNSAFE_HOME, "src/{file}: {stray:?}");
+        assert!(
+            stray.is_none() || file == UNSAFE_HOME,
+            "src/{file}: {stray:?}"
+        );
     }
 }
 

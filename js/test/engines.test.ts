@@ -70,9 +70,14 @@ function engines(
   });
 }
 
+/** Which of the fake engines it is. */
+async function nameOf(engine: Promise<unknown>): Promise<string> {
+  return ((await engine) as { name: string }).name;
+}
+
 test('the CPU gets the threads that are asked for, one of them the caller', async () => {
   const given = engines({ backend: 'cpu', threads: 3 });
-  expect((await given.first()).name).toBe('threads');
+  expect(await nameOf(given.first())).toBe('threads');
   expect(FakeHelper.all).toHaveLength(2);
   expect(settled).toEqual([3]);
   expect(given.threadsReason).toBe('asked for');
@@ -82,36 +87,36 @@ test('one thread that is asked for starts none, and fetches no engine for it', a
   const given = engines({ backend: 'cpu', threads: 1 }, [], {
     threads: () => Promise.reject(new Error('not to be asked for')),
   });
-  expect((await given.first()).name).toBe('plain');
+  expect(await nameOf(given.first())).toBe('plain');
   expect(FakeHelper.all).toEqual([]);
   expect(given.threadsReason).toBe('asked for');
 });
 
 test('why there can be no threads is told', async () => {
   const given = engines({ backend: 'cpu', threads: 2 }, [], { threads: 'it is too hot' });
-  expect((await given.first()).name).toBe('plain');
+  expect(await nameOf(given.first())).toBe('plain');
   expect(given.threadsReason).toBe('it is too hot');
 });
 
 test('a helper that does not start ends the others and leaves one thread', async () => {
   FakeHelper.reply = { type: 'failed', message: 'no room' };
   const given = engines({ backend: 'cpu', threads: 3 });
-  expect((await given.first()).name).toBe('plain');
+  expect(await nameOf(given.first())).toBe('plain');
   expect(FakeHelper.all.map(({ isEnded }) => isEnded)).toEqual([true, true]);
   expect(given.threadsReason).toContain('no room');
 });
 
 test('kernels with other bits than plain code leave one thread', async () => {
   const given = engines({ backend: 'cpu', threads: 2 }, ['Q4_1']);
-  expect((await given.first()).name).toBe('plain');
+  expect(await nameOf(given.first())).toBe('plain');
   expect(given.threadsReason).toContain('Q4_1');
   expect(FakeHelper.all).toEqual([]);
 });
 
 test('where a GPU may compute, threads wait until the CPU is chosen', async () => {
   const given = engines({ backend: 'webgpu', threads: 2 });
-  expect((await given.first()).name).toBe('plain');
+  expect(await nameOf(given.first())).toBe('plain');
   expect(given.threadsReason).toBe('the GPU computes');
-  expect((await given.onCpu()).name).toBe('threads');
+  expect(await nameOf(given.onCpu())).toBe('threads');
   expect(given.threadsReason).toBe('asked for');
 });
