@@ -10,7 +10,7 @@ import { describeFailure } from '../shared/format.js';
 import { LoadView } from '../shared/load-view.js';
 import { offeredModels, type ModelChoice } from '../shared/models.js';
 import { saveButtons, type Saved } from '../shared/save.js';
-import { figuresOf, isMeasured, tableOf } from './figures.js';
+import { DEFINITIONS, figuresOf, isMeasured, tableOf } from './figures.js';
 import { BENCH_FIELDS, planOf, stepsOf, type Plan } from './plan.js';
 import { Results } from './results.js';
 import { runBench, type Outcome } from './run.js';
@@ -165,7 +165,8 @@ function saved(): Saved | undefined {
   return {
     name: 'bench',
     json: {
-      at, browser: userAgent, hardwareConcurrency, isolated: crossOriginIsolated, model, plan, rows,
+      at, browser: userAgent, hardwareConcurrency, isolated: crossOriginIsolated, model, plan,
+      definitions: DEFINITIONS, rows,
     },
     table: tableOf(outcomes),
   };
