@@ -15,6 +15,8 @@ export interface LoaderOptions {
   gpu?: GpuOptions;
   /** Of earlier loads. */
   gpuReports?: GpuReport[];
+  /** What does not fit is not refused: the caller judges. */
+  plans?: boolean;
   /** Why `cpu` is asked for, where it was not the caller who did. */
   backendReason?: string;
   /** One entry per file; `null` where the length is unknown. */
@@ -60,14 +62,17 @@ export interface Sketch {
   name: string;
   parameters: number;
   weightsBytes: number;
+  kvCacheBytes: number;
   maxContext: number;
   contextLength: number;
-  kvElements: number;
-  windowElements: number;
-  windowPositions: number;
-  blockTokens: number;
+  /** The longest context that there is room for. */
+  longestContext: number;
+  /** What there is too little of. */
+  shortage: { what: string; need: number; have: number } | null;
   backend: 'cpu' | 'webgpu';
   pace: { decodeMs: number; prefillMs: number } | null;
+  /** What preparing found of a GPU. */
+  gpu: (GpuReport & { isKnown: boolean }) | null;
 }
 
 export class Loader {
@@ -81,6 +86,8 @@ export class Loader {
    * may be nothing to find. Gives why `auto` has to take the CPU, if it has to.
    */
   prepare(onPhase: (phase: 'compile' | 'check') => void): Promise<string | undefined> | undefined;
+  /** Why the CPU will run the model, if it will. */
+  cpuReason?(): string | undefined;
   finish(): Promise<Engine>;
   /** What the header says; `undefined` for models of the compat engine. Takes a moment. */
   sketch(): Promise<Sketch | undefined>;
@@ -90,7 +97,7 @@ export class Loader {
   readonly receivedBytes: number;
 }
 
-export type EngineInfo = Omit<ModelInfo, 'cache' | 'cacheReason'>;
+export type EngineInfo = Omit<ModelInfo, 'cache' | 'cacheReason' | 'threadsReason'>;
 
 export class Engine {
   private constructor();

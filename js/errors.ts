@@ -75,9 +75,9 @@ export class TokenbrookError extends Error {
   readonly url?: string;
   /** `download-failed`, `model-not-found`: the HTTP status, where there was an answer. */
   readonly status?: number;
-  /** `storage-full`: bytes that the model still needs. */
+  /** `storage-full`, `out-of-memory` before a download: bytes that the model still needs. */
   declare readonly need?: number;
-  /** `storage-full`: bytes that there is room for. */
+  /** The same: bytes that there is room for. */
   declare readonly have?: number;
   /** `integrity-mismatch`: the SHA-256 that the file should have, in hex. */
   declare readonly expected?: string;

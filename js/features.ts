@@ -12,6 +12,18 @@ const RELAXED = [10, 19, 1, 17, 0, 65, 1, 253, 15, 65, 1, 253, 15, 65, 1, 253, 1
 const validates = (code: number[]): boolean =>
   WebAssembly.validate(Uint8Array.from([...HEAD, ...code]));
 
+/** A memory that is shared. */
+const SHARED_MEMORY = [0, 97, 115, 109, 1, 0, 0, 0, 5, 4, 1, 3, 1, 1];
+
+/** Why there can be one thread only in this worker; `undefined` where there can be more. */
+export function whyNoThreads(): string | undefined {
+  if (!globalThis.crossOriginIsolated) return 'the page is not cross-origin isolated';
+  if (!hasRelaxedSimd()) return 'this browser has no relaxed SIMD';
+  const canShare = WebAssembly.validate(Uint8Array.from(SHARED_MEMORY));
+  if (canShare && 'waitAsync' in Atomics && typeof Worker !== 'undefined') return undefined;
+  return 'this browser has no shared memory for WebAssembly';
+}
+
 export function hasSimd(): boolean {
   return validates(SIMD);
 }

@@ -58,7 +58,7 @@ export class Feed {
     const finding = this.#loader.prepare(this.#options.onPhase);
     if (this.#options.isAuto) {
       const refusal = await finding;
-      if (refusal !== undefined) await this.#switch(await this.#options.onCpu(refusal));
+      if (refusal !== undefined) await this.#toCpu(refusal);
     } else {
       // `finish` hears of a failure; until then nobody waits.
       finding?.catch(() => undefined);
@@ -71,10 +71,16 @@ export class Feed {
     try {
       work();
     } catch (error) {
-      if (this.#kept === undefined || !wantsOther(error)) throw error;
-      await this.#switch(await this.#options.compat());
+      if (this.#kept === undefined) throw error;
+      if (wantsOther(error)) await this.#switch(await this.#options.compat());
+      else if (this.#options.isAuto && isGpuShort(error)) await this.#toCpu(error.message);
+      else throw error;
       again();
     }
+  }
+
+  async #toCpu(reason: string): Promise<void> {
+    await this.#switch(await this.#options.onCpu(reason));
   }
 
   async #switch(loader: Loader): Promise<void> {
@@ -89,4 +95,9 @@ export class Feed {
 /** Whether the engine refuses the model because the other one runs it. */
 function wantsOther(error: unknown): boolean {
   return typeof error === 'object' && error !== null && 'compat' in error && error.compat === true;
+}
+
+/** Whether the engine refuses the model because a GPU has no room for it. */
+function isGpuShort(error: unknown): error is Error {
+  return error instanceof Error && 'onGpu' in error && error.onGpu === true;
 }

@@ -54,13 +54,17 @@ async function begin<T>(
     checked.wasmUrl === undefined
       ? new URL('./engine_bg.wasm', import.meta.url)
       : new URL(checked.wasmUrl, base);
+  // A file of another name stands for itself.
+  const beside = (name: string): URL | undefined =>
+    wasmUrl.pathname.endsWith('/engine_bg.wasm') ? new URL(name, wasmUrl) : undefined;
   const relaxedWasmUrl =
     checked.wasmUrl === undefined
       ? new URL('./engine-relaxed_bg.wasm', import.meta.url)
-      : // A file of another name stands for itself.
-        wasmUrl.pathname.endsWith('/engine_bg.wasm')
-        ? new URL('engine-relaxed_bg.wasm', wasmUrl)
-        : undefined;
+      : beside('engine-relaxed_bg.wasm');
+  const threadsWasmUrl =
+    checked.wasmUrl === undefined
+      ? new URL('./engine-threads_bg.wasm', import.meta.url)
+      : beside('engine-threads_bg.wasm');
   const compatWasmUrl =
     // Nothing lies beside a `data:` or `blob:` address.
     checked.wasmUrl !== undefined && wasmUrl.protocol.startsWith('http')
@@ -69,6 +73,7 @@ async function begin<T>(
   const wasm = {
     wasmUrl: wasmUrl.href,
     relaxedWasmUrl: relaxedWasmUrl?.href,
+    threadsWasmUrl: threadsWasmUrl?.href,
     compatWasmUrl: compatWasmUrl.href,
   };
   const given = [...files, ...(tokenizer === undefined ? [] : [tokenizer])];
@@ -122,7 +127,7 @@ function startWorker(url: string | URL | undefined): Worker {
 
 type Asked = Pick<
   LoadMessage,
-  'files' | 'tokenizer' | 'sha256' | 'wasmUrl' | 'relaxedWasmUrl' | 'compatWasmUrl'
+  'files' | 'tokenizer' | 'sha256' | 'wasmUrl' | 'relaxedWasmUrl' | 'threadsWasmUrl' | 'compatWasmUrl'
 > & { type: 'load' | 'plan' };
 
 function whenTaken<T>(

@@ -24,6 +24,17 @@ export interface LoaderClass {
   open(options: LoaderOptions, tokenizer?: Uint8Array): Promise<Loader>;
 }
 
+/** Where engines come from; each resolves once it can be used. */
+export interface EngineSource {
+  first(): Promise<LoaderClass>;
+  /** Of a model that the CPU runs, though a GPU might have. */
+  onCpu(): Promise<LoaderClass>;
+  /** Of the architectures that the first one does not have. */
+  compat(): Promise<LoaderClass>;
+  /** Why `auto` takes the CPU, where that is known without an engine. */
+  readonly cpuReason: string | undefined;
+}
+
 export interface LoadRequest {
   files: WireFile[];
   tokenizer?: WireFile | undefined;
@@ -31,10 +42,7 @@ export interface LoadRequest {
   headers: [string, string][];
   sha256: (string | undefined)[];
   store: Store | undefined;
-  /** Resolves once the engine can be used. */
-  engine: Promise<LoaderClass>;
-  /** Fetches the engine of the architectures that the first one does not have. */
-  compat: () => Promise<LoaderClass>;
+  engines: EngineSource;
   report: (progress: Progress) => void;
 }
 
@@ -62,11 +70,11 @@ export async function loadModel(request: LoadRequest): Promise<Engine> {
 }
 
 async function loadFiles(request: LoadRequest, files: Files, meter: Meter): Promise<Engine> {
-  const { settings } = request;
+  const { engines, settings } = request;
   const [first] = request.files;
   if (first === undefined) throw noFile();
   const [loaderClass, opened, restBytes, tokenizer] = await Promise.all([
-    request.engine,
+    engines.first(),
     files.open(0, meter),
     files.lengths(),
     request.tokenizer === undefined
@@ -76,14 +84,27 @@ async function loadFiles(request: LoadRequest, files: Files, meter: Meter): Prom
   const fileBytes = [opened.bytes, ...restBytes];
   fileBytes.forEach((bytes, index) => meter.know(index, bytes));
   const options = loaderOptions(settings, fileBytes);
+  const onCpu = async (backendReason: string): Promise<Loader> => {
+    const cpu: LoaderOptions = { ...options, backend: 'cpu', backendReason };
+    return (await engines.onCpu()).open(cpu, tokenizer);
+  };
   const reports = settings.backend === 'cpu' ? [] : await readReports();
   if (reports.length > 0) options.gpuReports = reports;
+  const isAuto = (settings.backend ?? 'auto') === 'auto';
+  const openFirst = async (): Promise<Loader> => {
+    if (engines.cpuReason !== undefined) return onCpu(engines.cpuReason);
+    const loader = await loaderClass.open(options, tokenizer);
+    const reason = isAuto ? loader.cpuReason?.() : undefined;
+    if (reason === undefined || (await engines.onCpu()) === loaderClass) return loader;
+    // There is an engine for the CPU alone.
+    loader.free();
+    return onCpu(reason);
+  };
   const feed = new Feed({
-    loader: await loaderClass.open(options, tokenizer),
-    onCpu: (backendReason) =>
-      loaderClass.open({ ...options, backend: 'cpu', backendReason }, tokenizer),
-    compat: async () => (await request.compat()).open(options, tokenizer),
-    isAuto: (settings.backend ?? 'auto') === 'auto',
+    loader: await openFirst(),
+    onCpu,
+    compat: async () => (await engines.compat()).open(options, tokenizer),
+    isAuto,
     onPhase: (phase) => meter.phase(phase),
   });
   try {

@@ -217,11 +217,16 @@ function place(name: string): string {
   return new URL(`.tokenbrook-mock/${name}`, scope().registration.scope).href;
 }
 
-/** Whether this file itself is the worker, and not a part of a page's own. */
+/**
+ * Whether this file itself is the worker, and not a part of a page's own: a bundler may make one
+ * file of both, which then has another name.
+ */
 function isMain(): boolean {
   const { location, registration } = scope();
-  const file = (url: string): string | undefined => url.split(/[?#]/)[0];
-  return registration !== undefined && file(location.href) === file(import.meta.url);
+  const file = (url: string): string => url.split(/[?#]/)[0] ?? '';
+  const own = file(import.meta.url);
+  const isNamed = /mock-service-worker[^/]*$/.test(own);
+  return registration !== undefined && file(location.href) === own && isNamed;
 }
 
 if (isMain()) {

@@ -11,6 +11,9 @@ import type { Source, SourceFile, TemplateOptions } from './types.js';
 /** Tokens made ahead of a reader. */
 export const DEFAULT_LOOKAHEAD = 8;
 
+/** More than any browser's worker limits and any small model's rows are good for. */
+const MOST_THREADS = 64;
+
 /** A file as the caller gives it, checked. */
 export type GivenFile = WireFile | FileSystemFileHandle;
 
@@ -19,6 +22,7 @@ const LOAD_OPTIONS: readonly (keyof LoadOptions)[] = [
   'precision',
   'contextLength',
   'kvCache',
+  'threads',
   'gpu',
   'tokenizer',
   'cache',
@@ -95,12 +99,15 @@ export interface CheckedGenerate {
 
 export function checkLoadOptions(options: LoadOptions): CheckedLoad {
   checkNames(options, LOAD_OPTIONS, 'load');
-  const { backend, precision, contextLength, kvCache, gpu } = options;
+  const { backend, precision, contextLength, kvCache, threads, gpu } = options;
   const { onProgress, signal, workerUrl, wasmUrl } = options;
   checkOneOf('backend', backend, ['auto', 'cpu', 'webgpu']);
   checkOneOf('precision', precision, ['auto', 'exact', 'fast']);
   checkOneOf('kvCache', kvCache, ['auto', 'f32', 'f16', 'q8_0']);
   checkOneOf('cache', options.cache, ['opfs', 'none']);
+  if (threads !== undefined && threads !== 'auto' && !isThreadCount(threads)) {
+    throw invalidOption('threads', `'auto' or a whole number from 1 to ${MOST_THREADS}`);
+  }
   if (gpu !== undefined && !isObject(gpu)) {
     throw invalidOption('gpu', 'an object, { defaultLimits?, subgroups?, f16?, profile?, plan?, variants? }');
   }
@@ -113,7 +120,7 @@ export function checkLoadOptions(options: LoadOptions): CheckedLoad {
   checkUrl('workerUrl', workerUrl);
   checkUrl('wasmUrl', wasmUrl);
   return {
-    settings: { backend, precision, contextLength, kvCache, gpu },
+    settings: { backend, precision, contextLength, kvCache, threads, gpu },
     headers: checkHeaders(options.headers),
     cache: options.cache ?? 'opfs',
     onProgress,
@@ -323,6 +330,10 @@ function isMessage(value: unknown): boolean {
 
 function isId(value: unknown): value is number {
   return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 0xffff_ffff;
+}
+
+function isThreadCount(value: unknown): boolean {
+  return isPositiveInteger(value) && (value as number) <= MOST_THREADS;
 }
 
 function isPositiveInteger(value: unknown): boolean {

@@ -1,14 +1,16 @@
 // What a model will cost, from its header alone, in the worker.
 
-import type { Sketch } from './engine.js';
+import type { Loader, LoaderOptions, Sketch } from './engine.js';
+import { keepReport, readReports } from './gpu-reports.js';
 import type { EngineSettings, WireFile } from './protocol.js';
 import { loaderOptions } from './loader.js';
-import type { LoaderClass } from './loader.js';
+import type { EngineSource } from './loader.js';
 import { TokenbrookError } from './errors.js';
 import { lengthOf } from './plain-file.js';
 import { openRoot } from './store/folder.js';
 import { readHeader } from './store/header.js';
 import type { HeaderSource } from './store/header.js';
+import { room } from './store/room.js';
 import type { LoadPlan } from './types.js';
 
 export interface PlanRequest {
@@ -16,28 +18,46 @@ export interface PlanRequest {
   settings: EngineSettings;
   headers: [string, string][];
   cache: 'opfs' | 'none';
-  engine: Promise<LoaderClass>;
+  engines: Pick<EngineSource, 'first' | 'onCpu' | 'cpuReason'>;
 }
 
-/** What 32 bits address, less what the engine itself, its scratch and a tokenizer take. */
-const WASM_BYTES = 4 * 2 ** 30 - (256 << 20);
-
-/** Weights on a GPU are at most so much larger than in the file. */
-const PLANES = 1.1;
-
-/** How near a context's limit is searched for, tokens. */
-const CONTEXT_STEP = 64;
+/** What the header tells, the bytes read to know it, and where they came from. */
+interface Seen {
+  sketch: Sketch;
+  source: HeaderSource;
+  headerBytes: number;
+}
 
 export async function planModel(request: PlanRequest): Promise<LoadPlan> {
   const { files, settings, headers } = request;
-  const [first, ...rest] = files;
+  const rest = await Promise.all(files.slice(1).map((file) => lengthOf(file, headers)));
+  await request.engines.first();
+  const isOnCpu = request.engines.cpuReason !== undefined;
+  const seen = await look(request, isOnCpu ? { ...settings, backend: 'cpu' } : settings, rest);
+  const { source } = seen;
+  const bytes = rest.reduce<number | null>(
+    (sum, bytes) => (sum === null || bytes === null ? null : sum + bytes),
+    source.bytes,
+  );
+  return judged(seen, bytes, request.cache);
+}
+
+/** Reads the header, for the backend that a load would take. */
+async function look(
+  request: PlanRequest,
+  settings: EngineSettings,
+  rest: (number | null)[],
+): Promise<Seen> {
+  const [first] = request.files;
   if (first === undefined) throw new TokenbrookError('invalid-option', 'There is no file.');
-  const loaderClass = await request.engine;
-  const loader = await loaderClass.open(loaderOptions(settings, files.map(() => null)));
+  const options = { ...loaderOptions(settings, [null, ...rest]), plans: true };
+  const reports = settings.backend === 'cpu' ? [] : await readReports();
+  if (reports.length > 0) options.gpuReports = reports;
+  const loader = await openLoader(request.engines, options);
   try {
     const root = request.cache === 'none' ? undefined : await openRoot().catch(() => undefined);
     let headerBytes = 0;
-    const source = await readHeader(first, headers, root, (piece) => {
+    const source = await readHeader(first, request.headers, root, (piece) => {
       loader.push(piece);
       headerBytes += piece.byteLength;
       return loader.hasHeader;
@@ -45,39 +65,52 @@ export async function planModel(request: PlanRequest): Promise<LoadPlan> {
     if (!loader.hasHeader) {
       throw new TokenbrookError('invalid-gguf', 'The file ends within its header.');
     }
+    // On a GPU the kernels that a load would run are what tells how fast it is.
+    const refusal = await loader.prepare(() => undefined);
     const sketch = await loader.sketch();
     if (sketch === undefined) throw otherEngine();
-    const lengths = await Promise.all(rest.map((file) => lengthOf(file, headers)));
-    const totalBytes = [source.bytes, ...lengths].reduce<number | null>(
-      (sum, bytes) => (sum === null || bytes === null ? null : sum + bytes),
-      0,
-    );
-    return await judged(sketch, { ...source, bytes: totalBytes }, headerBytes, request.cache);
+    const isAuto = (settings.backend ?? 'auto') === 'auto' && sketch.backend === 'webgpu';
+    if (isAuto && (refusal !== undefined || sketch.shortage !== null)) {
+      const onCpu = await look(request, { ...settings, backend: 'cpu' }, rest);
+      // Both readings had to be paid for.
+      onCpu.source.fetchedBytes += source.fetchedBytes;
+      return onCpu;
+    }
+    if (sketch.gpu !== null && !sketch.gpu.isKnown) await keepReport(sketch.gpu);
+    return { sketch, source, headerBytes };
   } finally {
     loader.free();
   }
 }
 
+/** A loader of the engine that a load would come to. */
+async function openLoader(
+  engines: PlanRequest['engines'],
+  options: LoaderOptions,
+): Promise<Loader> {
+  if (options.backend === 'cpu') return (await engines.onCpu()).open(options);
+  const loader = await (await engines.first()).open(options);
+  const isAuto = (options.backend ?? 'auto') === 'auto';
+  if (!isAuto || loader.cpuReason?.() === undefined) return loader;
+  loader.free();
+  return (await engines.onCpu()).open({ ...options, backend: 'cpu' });
+}
+
 async function judged(
-  sketch: Sketch,
-  { bytes, cachedBytes, fetchedBytes }: HeaderSource,
-  headerBytes: number,
+  { sketch, source, headerBytes }: Seen,
+  bytes: number | null,
   cache: 'opfs' | 'none',
 ): Promise<LoadPlan> {
-  const isCpu = sketch.backend === 'cpu';
-  const weightsBytes = isCpu ? sketch.weightsBytes : Math.ceil(sketch.weightsBytes * PLANES);
-  const kvCacheBytes = kvBytes(sketch, sketch.contextLength);
+  const { cachedBytes, fetchedBytes } = source;
   const fetchBytes = bytes === null ? null : Math.max(bytes - cachedBytes, 0);
-  const room = isCpu ? WASM_BYTES - weightsBytes : Number.POSITIVE_INFINITY;
-  const maxContextLength = longest(sketch, room);
   const why: string[] = [];
-  if (kvCacheBytes > room) {
-    const needed = weightsBytes + kvCacheBytes;
-    why.push(`weights and context need ${needed} bytes, more than WebAssembly's 4 GiB can give`);
+  const { shortage, pace } = sketch;
+  if (shortage !== null) {
+    const { what, need, have } = shortage;
+    why.push(`${what} takes ${need} bytes, and there are ${have} at most`);
   }
-  const short = cache === 'none' ? 0 : await shortage(fetchBytes ?? 0);
+  const short = cache === 'none' ? 0 : await shortOfStorage(fetchBytes ?? 0);
   if (short > 0) why.push(`storage is ${short} bytes short: it can run from memory this time`);
-  const { pace } = sketch;
   return {
     name: sketch.name,
     architecture: sketch.architecture,
@@ -87,10 +120,10 @@ async function judged(
     headerFetchedBytes: fetchedBytes,
     fetchBytes,
     cachedBytes,
-    weightsBytes,
-    kvCacheBytes,
+    weightsBytes: sketch.weightsBytes,
+    kvCacheBytes: sketch.kvCacheBytes,
     contextLength: sketch.contextLength,
-    maxContextLength,
+    maxContextLength: sketch.longestContext,
     fits: why.length === 0,
     ...(why.length > 0 && { why: why.join('; ') }),
     predicted:
@@ -103,35 +136,9 @@ async function judged(
   };
 }
 
-/** Of a context that is full. */
-function kvBytes(sketch: Sketch, context: number): number {
-  const elementBytes = sketch.backend === 'cpu' ? 4 : 2;
-  const blocks = (positions: number): number =>
-    Math.ceil(positions / sketch.blockTokens) * sketch.blockTokens;
-  const full = sketch.kvElements * blocks(context);
-  const ring = sketch.windowElements * blocks(Math.min(context, sketch.windowPositions));
-  return elementBytes * (full + ring);
-}
-
-/** The longest context whose cache has room. */
-function longest(sketch: Sketch, room: number): number {
-  if (kvBytes(sketch, sketch.maxContext) <= room) return sketch.maxContext;
-  let [fits, fails] = [0, sketch.maxContext];
-  while (fails - fits > CONTEXT_STEP) {
-    const middle = Math.floor((fits + fails) / 2);
-    if (kvBytes(sketch, middle) <= room) fits = middle;
-    else fails = middle;
-  }
-  return fits;
-}
-
-async function shortage(bytes: number): Promise<number> {
-  try {
-    const { quota, usage } = await navigator.storage.estimate();
-    return quota === undefined ? 0 : Math.max(bytes - (quota - (usage ?? 0)), 0);
-  } catch {
-    return 0;
-  }
+async function shortOfStorage(bytes: number): Promise<number> {
+  const have = await room(() => navigator.storage.estimate());
+  return have === null ? 0 : Math.max(bytes - have, 0);
 }
 
 function otherEngine(): TokenbrookError {

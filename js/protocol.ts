@@ -10,7 +10,7 @@ export type WireFile = string | Blob;
 
 export type EngineSettings = Pick<
   LoadOptions,
-  'backend' | 'precision' | 'contextLength' | 'kvCache' | 'gpu'
+  'backend' | 'precision' | 'contextLength' | 'kvCache' | 'threads' | 'gpu'
 >;
 
 /** What `engine.start` gets; credit and abort stay in the worker and the face. */
@@ -51,6 +51,8 @@ export interface LoadMessage {
   wasmUrl: string;
   /** Fetched in place of `wasmUrl` where the browser has relaxed SIMD. */
   relaxedWasmUrl: string | undefined;
+  /** Fetched in place of both for the CPU, where there can be more threads than one. */
+  threadsWasmUrl: string | undefined;
   /** Fetched only for a model that needs it. */
   compatWasmUrl: string;
   /** `performance.timeOrigin` of the page, to give times on its timeline. */

@@ -86,6 +86,12 @@ export interface LoadOptions {
   contextLength?: number | undefined;
   /** Default `auto`: `f16` on WebGPU. The CPU backend keeps `f32`. */
   kvCache?: KvCacheFormat | undefined;
+  /**
+   * Threads of the CPU backend; a GPU needs none. More than one need a page that is cross-origin
+   * isolated; `model.info.threadsReason` tells why there are as many as there are. `auto` measures
+   * how many are worth their while. Default `auto`.
+   */
+  threads?: number | 'auto' | undefined;
   gpu?: GpuOptions | undefined;
   /**
    * A `tokenizer.json` of Hugging Face's `tokenizers` (BPE, at most 64 MiB), to be used rather
@@ -118,8 +124,8 @@ export interface LoadOptions {
   workerUrl?: string | URL | undefined;
   /**
    * Where `engine_bg.wasm` is served, for bundlers that lose it. `engine-relaxed_bg.wasm`, for
-   * browsers with relaxed SIMD, and `compat_bg.wasm`, for the architectures that need it, are
-   * looked for beside it.
+   * browsers with relaxed SIMD, `engine-threads_bg.wasm`, for pages that are isolated, and
+   * `compat_bg.wasm`, for the architectures that need it, are looked for beside it.
    */
   wasmUrl?: string | URL | undefined;
 }
@@ -148,8 +154,9 @@ export interface LoadPlan {
   /** Why it does not fit. */
   why?: string;
   /**
-   * From some tens of milliseconds of products with weights of the model's main type: what could
-   * be reached at best. `null` on a GPU, which a load measures.
+   * On the CPU from some tens of milliseconds of products with weights of the model's main type,
+   * on a GPU from its kernels as a load finds them, which is kept for that. `null` where kernels
+   * were chosen by the caller and so not measured.
    */
   predicted: { prefillTokensPerSecond: number; decodeTokensPerSecond: number } | null;
 }
@@ -178,6 +185,7 @@ export interface ModelInfo {
   backendReason: string;
   precision: string;
   threads: number;
+  threadsReason: string;
   adapter: string | null;
   /** Where the model was kept: `none` if it will be fetched again. */
   cache: 'opfs' | 'none';
@@ -185,7 +193,8 @@ export interface ModelInfo {
   /** `isKnown`: an earlier load found it. `null` on the CPU. */
   gpu: (GpuReport & { isKnown: boolean; profile?: PassProfile[] }) | null;
   /**
-   * `simd128`, or `relaxed-simd` where the browser has it. `compat`: candle-transformers runs the
+   * `simd128`, or `relaxed-simd` where the browser has it; `relaxed-simd-threads` on more threads
+   * than one. `compat`: candle-transformers runs the
    * model, on the CPU.
    */
   wasmVariant: string;

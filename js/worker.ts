@@ -1,6 +1,6 @@
 // Entry of the module worker: one worker, one model.
 
-import { hasRelaxedSimd } from './features.js';
+import { hasRelaxedSimd, whyNoThreads } from './features.js';
 import { toWire } from './errors.js';
 import { serve } from './serve.js';
 import { requestSubgroups } from './subgroups.js';
@@ -18,14 +18,18 @@ scope.addEventListener('unhandledrejection', (event) => {
 });
 
 requestSubgroups(scope);
-// `?wasm=simd128` behind the address of a worker holds it to the engine that runs everywhere, and
+// `?wasm=simd128` behind the address of a worker holds it to the engine that runs everywhere,
+// `?wasm=relaxed-simd` to the one of one thread, and
 // `?stallMs=1000` and the like say how patient its downloads are.
 const query = new URLSearchParams(scope.location.search);
 const wanted = query.get('wasm');
+const whyOneThread = (): string | undefined =>
+  wanted === null ? whyNoThreads() : 'the address of the worker asks for one';
 serve(scope, {
   engine: () => import('./engine.js'),
   relaxed:
     wanted !== 'simd128' && hasRelaxedSimd() ? () => import('./engine-relaxed.js') : undefined,
+  threads: whyOneThread() ?? (() => import('./engine-threads.js')),
   compat: () => import('./compat.js'),
   tuning: tuningOf(query),
 });

@@ -20,6 +20,8 @@
 //! | `engine` (default)  | `gguf`, `quant`, `backend`, `model`, `tokenizer`, `session`       |
 //! | `compat`            | `engine`, and the models of architectures that only candle has    |
 //! | `relaxed-simd`      | `engine`, for browsers that have relaxed SIMD                     |
+//! | `threads`           | `relaxed-simd` on several threads, without `webgpu`               |
+//! | `webgpu` (default)  | `engine` with the backend of its name                             |
 //! | `streaming`         | the exports of the small wasm module, which has no engine         |
 //!
 //! The other modules are in every build.

@@ -22,7 +22,8 @@ export async function storageFull(
   return fullError(need, have < need ? have : 0, cause);
 }
 
-async function room(estimate: Estimate): Promise<number | null> {
+/** Bytes that this origin may still store; `null` where nobody says. */
+export async function room(estimate: Estimate): Promise<number | null> {
   try {
     const { quota, usage } = await estimate();
     return quota === undefined ? null : Math.max(quota - (usage ?? 0), 0);

@@ -244,6 +244,8 @@ export class FakeModule {
   options: LoaderOptions | undefined;
   tokenizer: Uint8Array | undefined;
   failPush: Error | undefined;
+  /** The same, by what the loader was opened with. */
+  failPushOf: ((options: LoaderOptions) => Error | undefined) | undefined;
   /** What a plan is made of. */
   sketch: Sketch | undefined;
   /** Bytes from which on the header is complete. */
@@ -272,7 +274,8 @@ export class FakeModule {
         return module.received.length >= module.headerBytes;
       }
       push(bytes: Uint8Array): void {
-        if (module.failPush !== undefined) throw module.failPush;
+        const failure = module.failPush ?? module.failPushOf?.(module.options ?? { fileBytes: [] });
+        if (failure !== undefined) throw failure;
         for (const byte of bytes) module.received.push(byte);
       }
       prepare(onPhase: (phase: 'compile' | 'check') => void): Promise<string | undefined> | undefined {

@@ -2,7 +2,7 @@
 // cloning of messages, so that the whole face can be driven under node.
 
 import { serve } from '../serve.js';
-import type { EngineModule } from '../serve.js';
+import type { EngineModule } from '../engines.js';
 import type { FromWorker, ToWorker } from '../protocol.js';
 
 export class FakeWorker {

@@ -204,17 +204,17 @@ const SKETCH = {
   name: 'fake',
   parameters: 7,
   weightsBytes: 1000,
+  kvCacheBytes: 4000,
   maxContext: 9000,
   contextLength: 70,
-  kvElements: 100,
-  windowElements: 10,
-  windowPositions: 64,
-  blockTokens: 32,
+  longestContext: 9000,
+  shortage: null,
   backend: 'cpu',
   pace: { decodeMs: 20, prefillMs: 4 },
+  gpu: null,
 } as const;
 
-test('a plan reads no further than the header, and counts whole blocks and rings', async () => {
+test('a plan reads no further than the header, and refuses nothing', async () => {
   fake.sketch = SKETCH;
   let sent = 0;
   answer = (request, response) => {
@@ -229,25 +229,61 @@ test('a plan reads no further than the header, and counts whole blocks and rings
   expect(sent).toBe(2 << 20);
   expect(planned).toMatchObject({ fetchBytes: 3_000_000, cachedBytes: 0, weightsBytes: 1000 });
   expect(planned.headerBytes).toBeGreaterThanOrEqual(1_500_000);
-  // Three blocks of the full cache, two of the ring, four bytes an element.
-  expect(planned.kvCacheBytes).toBe(4 * (100 * 96 + 10 * 64));
-  expect(planned).toMatchObject({ maxContextLength: 9000, fits: true });
+  expect(planned).toMatchObject({ kvCacheBytes: 4000, maxContextLength: 9000, fits: true });
+  expect(fake.options).toMatchObject({ plans: true, fileBytes: [null] });
   expect(planned.predicted).toEqual({ prefillTokensPerSecond: 250, decodeTokensPerSecond: 50 });
   expect(FakeWorker.started[0]?.terminated).toBe(true);
 });
 
 test('a plan of what does not fit says why, and how much of a context would', async () => {
-  fake.sketch = { ...SKETCH, weightsBytes: 3e9, kvElements: 1e6, contextLength: 1000 };
+  const shortage = { what: 'weights and context together', need: 5e9, have: 4e9 };
+  fake.sketch = { ...SKETCH, shortage, longestContext: 512 };
   const planned = await plan(blob(), { wasmUrl: WASM_URL });
-  expect(planned.fits).toBe(false);
-  expect(planned.why).toContain('4 GiB');
-  const { maxContextLength } = planned;
-  expect(maxContextLength).toBeGreaterThan(100);
-  expect(maxContextLength).toBeLessThan(1000);
+  expect(planned).toMatchObject({ fits: false, maxContextLength: 512 });
+  expect(planned.why).toBe(
+    'weights and context together takes 5000000000 bytes, and there are 4000000000 at most',
+  );
   fake.sketch = undefined;
   expect(await rejection(plan(blob(), { wasmUrl: WASM_URL }))).toMatchObject({
     code: 'unsupported-architecture',
   });
+});
+
+test('a plan for whatever is faster is of the processor where the GPU is refused', async () => {
+  fake.sketch = { ...SKETCH, backend: 'webgpu' };
+  const backends: unknown[] = [];
+  const planFake = async (): Promise<unknown> => {
+    await plan(blob(), { wasmUrl: WASM_URL });
+    backends.push(fake.options?.backend);
+    return backends.at(-1);
+  };
+  fake.found = async () => undefined;
+  expect(await planFake()).toBeUndefined();
+  fake.found = async () => 'it is slower';
+  expect(await planFake()).toBe('cpu');
+  fake.found = async () => undefined;
+  fake.sketch = { ...SKETCH, backend: 'webgpu', shortage: { what: 'a layer', need: 2, have: 1 } };
+  expect(await planFake()).toBe('cpu');
+  const named = await plan(blob(), { wasmUrl: WASM_URL, backend: 'webgpu' });
+  expect(named.fits).toBe(false);
+});
+
+test('what the engine has no room for is told with the numbers', async () => {
+  const short = coded('out-of-memory', 'There is no room.');
+  fake.failPush = Object.assign(short, { need: 5e9, have: 4e9, onGpu: false });
+  const error = await rejection(loadFake(blob()));
+  expect(error).toMatchObject({ code: 'out-of-memory', need: 5e9, have: 4e9 });
+});
+
+test('where a GPU has no room, the processor may, unless the GPU was asked for', async () => {
+  const short = Object.assign(coded('out-of-memory', 'No room.'), { onGpu: true });
+  fake.failPushOf = (options) => (options.backend === 'cpu' ? undefined : short);
+  const error = await rejection(loadFake(blob(), { backend: 'webgpu' }));
+  expect(error).toMatchObject({ code: 'out-of-memory' });
+  const model = await loadFake(blob());
+  expect(fake.options).toMatchObject({ backend: 'cpu', backendReason: 'No room.' });
+  expect(fake.received).toEqual(Array.from(bytes(10)));
+  await model.dispose();
 });
 
 test('rejects with unsupported-environment where there are no workers', async () => {

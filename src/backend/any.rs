@@ -5,10 +5,10 @@ use super::ops::{
     Attention, Cache, DownResidual, Embed, LmHead, Norm, NormGateUpAct, NormQkv, OutResidual,
     QkRopeAppend,
 };
-use super::webgpu::{Profile, WebGpuBackend};
+use super::webgpu::WebGpuBackend;
 use super::{
-    Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Recording,
-    RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, VectorId,
+    Backend, BackendError, BackendMemory, BlockId, CacheBytes, MatrixId, MatrixSpec, ModelShape,
+    Profile, Recording, RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, VectorId,
 };
 use crate::gguf::GgmlType;
 
@@ -172,5 +172,13 @@ impl Backend for AnyBackend {
 
     fn held_bytes(&self, ggml_type: GgmlType, bytes: u64) -> u64 {
         each!(self, backend => backend.held_bytes(ggml_type, bytes))
+    }
+
+    fn cache_bytes(&self, shape: &ModelShape, blocks: u64) -> CacheBytes {
+        each!(self, backend => backend.cache_bytes(shape, blocks))
+    }
+
+    fn is_on_host(&self) -> bool {
+        each!(self, backend => backend.is_on_host())
     }
 }

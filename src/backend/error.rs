@@ -1,5 +1,6 @@
 //! What a backend can refuse.
 
+#[cfg(feature = "webgpu")]
 use super::webgpu::GpuError;
 use crate::gguf::GgmlType;
 
@@ -83,6 +84,7 @@ pub enum BackendError {
         vocab_size: usize,
     },
     /// What the GPU refuses.
+    #[cfg(feature = "webgpu")]
     #[error(transparent)]
     Gpu(#[from] GpuError),
     /// Logits that are not numbers.
@@ -100,6 +102,7 @@ impl BackendError {
             Self::UnsupportedType { .. } => "unsupported-quantization",
             Self::Rows { .. } | Self::NotFinite => "invalid-gguf",
             Self::TokenId { .. } => "invalid-option",
+            #[cfg(feature = "webgpu")]
             Self::Gpu(error) => error.code(),
             Self::Shape { .. } | Self::Usage { .. } | Self::Library { .. } => "internal",
         }

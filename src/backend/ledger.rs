@@ -76,6 +76,7 @@ impl Ledger {
     }
 
     /// A ledger that only keeps the books.
+    #[cfg(feature = "webgpu")]
     pub(super) fn without_values() -> Self {
         Self {
             holds_values: false,
@@ -253,6 +254,7 @@ impl Ledger {
     }
 
     /// Takes the operations of a pass as issued that an earlier one of its shape has recorded.
+    #[cfg(feature = "webgpu")]
     pub(super) fn replay(&mut self, states: Slot) {
         self.logits_written = self.step.logit_rows() > 0;
         self.states = (self.step.outputs == Outputs::States).then_some(states);
@@ -297,11 +299,13 @@ impl Ledger {
     }
 
     /// A slot for a token that the host has yet to see.
+    #[cfg(feature = "webgpu")]
     pub(super) fn expect_token(&mut self) -> TokenSlot {
         self.tokens.push(None)
     }
 
     /// Whether a submitted pass has sampled into the slot.
+    #[cfg(feature = "webgpu")]
     pub(super) fn check_token(
         &self,
         op: &'static str,

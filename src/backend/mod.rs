@@ -15,6 +15,7 @@
 //! size, `F` intermediate size, `H` query heads, `G` KV heads, `D` head size, `V` vocabulary,
 //! `L` layers. `[T, H, D]` is row-major, its last letter contiguous.
 
+#[cfg(feature = "webgpu")]
 mod any;
 mod blocks;
 pub mod cpu;
@@ -24,16 +25,21 @@ mod memory;
 pub mod ops;
 mod pace;
 mod parts;
+mod profile;
+pub mod random;
 pub mod reference;
 mod sampling;
 mod slots;
 mod step;
 mod tokens;
+#[cfg(feature = "webgpu")]
 pub mod webgpu;
 
+#[cfg(feature = "webgpu")]
 pub use any::AnyBackend;
 pub use error::BackendError;
 pub use pace::{Pace, measure};
+pub use profile::{KernelProfile, Profile};
 pub use sampling::{
     Adjustments, Logprobs, SampleParams, Sampled, TokenBias, TokenLogprob, TokenUse, arg_max,
     log_sum_exp, sample,
@@ -100,6 +106,15 @@ pub struct ModelShape {
     pub max_rows: usize,
     /// Positions of one KV block.
     pub block_tokens: usize,
+}
+
+/// A layer's cache, before any of it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheBytes {
+    /// Bytes that it takes.
+    pub held: u64,
+    /// Bytes that it may take at most.
+    pub most: u64,
 }
 
 /// What a model's header says of the work to come.
@@ -272,7 +287,7 @@ pub trait Backend {
 
     /// Where the time of the pass submitted last goes, for a backend that can tell. It is run many
     /// times over: what it wrote to the cache has to be dropped.
-    async fn profile(&self) -> Result<Option<webgpu::Profile>, BackendError> {
+    async fn profile(&self) -> Result<Option<Profile>, BackendError> {
         Ok(None)
     }
 
@@ -355,5 +370,21 @@ pub trait Backend {
     /// Bytes that it will hold of a matrix whose blocks of this type have `bytes` in the file.
     fn held_bytes(&self, _ggml_type: GgmlType, bytes: u64) -> u64 {
         bytes
+    }
+
+    /// Bytes of one layer's cache once so many blocks of it are taken.
+    fn cache_bytes(&self, shape: &ModelShape, blocks: u64) -> CacheBytes {
+        let heads = &shape.heads;
+        let position = (heads.num_kv_heads as u64).saturating_mul(heads.head_dim as u64);
+        let block = position.saturating_mul(8 * shape.block_tokens as u64);
+        CacheBytes {
+            held: block.saturating_mul(blocks),
+            most: u64::MAX,
+        }
+    }
+
+    /// Whether weights and cache are in the memory of the host.
+    fn is_on_host(&self) -> bool {
+        true
     }
 }

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ops::{Cache, Embed, HeadShape, LmHead, Norm};
-use super::webgpu::check::Seeded;
-use super::webgpu::kernels::linear::random_blocks;
+use super::random::{Seeded, random_blocks};
 use super::{
     Backend, BackendError, BlockId, MatrixSpec, ModelShape, Outline, Outputs, PartSpec,
     SequenceStep, Slot, Step, TokenSource,

@@ -10,5 +10,6 @@ pub use block::{
     BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0, BlockQ8_1, BlockQ8K,
 };
 pub(crate) use codes::{SuperBlock, codes_q4_k, codes_q5_k, codes_q6_k};
+#[cfg(feature = "webgpu")]
 pub(crate) use dequantize::IQ4_NL_VALUES;
 pub use dequantize::{QuantError, dequantize};

@@ -1,5 +1,6 @@
 //! What a session can refuse.
 
+use super::fit::Shortage;
 use crate::backend::BackendError;
 use crate::gguf::GgufError;
 use crate::model::ModelError;
@@ -45,6 +46,19 @@ pub enum SessionError {
         prompt_tokens: usize,
         /// Positions of the KV cache.
         context_length: usize,
+    },
+    /// A model that there is no room for, as its header tells.
+    #[error(
+        "{} takes {} bytes, and there are {} at most: {}",
+        shortage.what, shortage.need, shortage.have, advice(*longest_context)
+    )]
+    NoRoom {
+        /// What there is too little of.
+        shortage: Shortage,
+        /// The longest context that there would be room for, tokens.
+        longest_context: usize,
+        /// It is the host's memory that is short.
+        on_host: bool,
     },
     /// Nothing to continue.
     #[error("the prompt has no tokens; give at least one character")]
@@ -96,6 +110,7 @@ impl SessionError {
             | Self::EmptyPrompt
             | Self::TokenId { .. }
             | Self::NoChatTemplate => "invalid-option",
+            Self::NoRoom { .. } => "out-of-memory",
             Self::Internal(_) => "internal",
             Self::Gguf(error) => error.code(),
             Self::Model(error) => error.code(),
@@ -103,5 +118,12 @@ impl SessionError {
             Self::Tokenizer(error) => error.code(),
             Self::Template(error) => error.code(),
         }
+    }
+}
+
+fn advice(longest_context: usize) -> String {
+    match longest_context {
+        0 => "use a smaller model".to_owned(),
+        tokens => format!("use a contextLength of at most {tokens}, or a smaller model"),
     }
 }

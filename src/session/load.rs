@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::error::SessionError;
+use super::fit::{Fit, Sizes};
 use super::kv_cache::{KvCache, Ring};
 use super::options::invalid;
 use super::pacer::Pacer;
@@ -39,20 +40,12 @@ pub struct Sketch {
     pub name: String,
     /// Elements of all tensors of the headers seen.
     pub parameters: u64,
-    /// Bytes that the backend will hold of them.
-    pub weights_bytes: u64,
     /// The longest context that the model knows.
     pub max_context: usize,
     /// The context that was asked for.
     pub context_length: usize,
-    /// Elements of keys and values of a position, in all layers that keep every position.
-    pub kv_elements: u64,
-    /// The same in the layers with a window.
-    pub window_elements: u64,
-    /// Positions that the latter keep at most.
-    pub window_positions: usize,
-    /// Positions that a cache grows by.
-    pub block_tokens: usize,
+    /// What it takes, and whether there is room for it.
+    pub fit: Fit,
 }
 
 /// Where a file may carry the `tokenizer.json` that it was made from.
@@ -85,6 +78,8 @@ impl<B: Backend, M: Assembly<B>> Loader<B, M> {
                 backend,
                 options,
                 tokenizer_json: None,
+                host_bytes: None,
+                headers: 0,
                 parts: None,
                 bytes_by_type: BTreeMap::new(),
                 matrix_types: Vec::new(),
@@ -98,6 +93,14 @@ impl<B: Backend, M: Assembly<B>> Loader<B, M> {
     #[must_use]
     pub fn with_tokenizer(mut self, json: Vec<u8>) -> Self {
         self.sink.tokenizer_json = Some(json);
+        self
+    }
+
+    /// Refuses a model that the backend has no room for, or a host that has so many bytes for
+    /// weights and cache, as soon as a header tells: before memory is taken for any of it.
+    #[must_use]
+    pub fn with_room(mut self, host_bytes: u64) -> Self {
+        self.sink.host_bytes = Some(host_bytes);
         self
     }
 
@@ -133,28 +136,18 @@ impl<B: Backend, M: Assembly<B>> Loader<B, M> {
         Some(Outline { shape, types })
     }
 
-    /// What the headers so far say of the model; `None` before the first, and for models that no
-    /// forward pass of ours runs.
+    /// What the headers so far say of the model, where the host has so many bytes for weights and
+    /// cache; `None` before the first, and for models that no forward pass of ours runs.
     #[must_use]
-    pub fn sketch(&self) -> Option<Sketch> {
+    pub fn sketch(&self, host_bytes: u64) -> Option<Sketch> {
         let parts = self.sink.parts.as_ref()?;
-        let shape = parts.assembly.shape(&limits(parts.context_length))?;
-        let heads = shape.heads;
-        let of_layer = 2 * (heads.num_kv_heads as u64).saturating_mul(heads.head_dim as u64);
         Some(Sketch {
             architecture: parts.facts.architecture.to_owned(),
             name: parts.facts.name.clone(),
             parameters: parts.assembly.parameters(),
-            weights_bytes: self.sink.weights_bytes(),
             max_context: parts.facts.context_length,
             context_length: parts.context_length,
-            kv_elements: of_layer.saturating_mul(shape.num_layers as u64),
-            window_elements: of_layer.saturating_mul(shape.window_layers as u64),
-            window_positions: parts
-                .facts
-                .window
-                .map_or(0, |it| it.saturating_add(MAX_ROWS)),
-            block_tokens: BLOCK_TOKENS,
+            fit: self.sink.fit(host_bytes)?,
         })
     }
 
@@ -243,6 +236,10 @@ struct ModelSink<B: Backend, M: Assembly<B>> {
     options: LoadOptions,
     /// The caller's.
     tokenizer_json: Option<Vec<u8>>,
+    /// What the host has for weights and cache; `None`: nothing is refused beforehand.
+    host_bytes: Option<u64>,
+    /// Headers seen.
+    headers: usize,
     parts: Option<Parts<M>>,
     bytes_by_type: BTreeMap<&'static str, u64>,
     /// Types of the matrices, each once, with their bytes.
@@ -250,13 +247,48 @@ struct ModelSink<B: Backend, M: Assembly<B>> {
 }
 
 impl<B: Backend, M: Assembly<B>> ModelSink<B, M> {
-    /// What the backend will hold of all tensors of the headers seen.
+    /// What the backend will hold of all tensors of the headers seen, and of the files behind
+    /// them, as far as their lengths are known.
     fn weights_bytes(&self) -> u64 {
         let all = self.bytes_by_type.values();
         let all = all.fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
-        self.matrix_types.iter().fold(all, |sum, &(ty, bytes)| {
+        let held = self.matrix_types.iter().fold(all, |sum, &(ty, bytes)| {
             let held = self.backend.held_bytes(ty, bytes);
             (sum - bytes.min(sum)).saturating_add(held)
+        });
+        let rest = self.options.file_bytes.iter().skip(self.headers);
+        let rest = rest
+            .flatten()
+            .fold(0, |sum: u64, it| sum.saturating_add(*it));
+        held.saturating_add(rest)
+    }
+
+    /// What the model takes; `None` for models that no forward pass of ours runs.
+    fn fit(&self, host_bytes: u64) -> Option<Fit> {
+        let parts = self.parts.as_ref()?;
+        let window = parts.facts.window;
+        let sizes = Sizes {
+            weights_bytes: self.weights_bytes(),
+            shape: parts.assembly.shape(&limits(parts.context_length))?,
+            window_positions: window.map_or(0, |it| it.saturating_add(MAX_ROWS)),
+            context_length: parts.context_length,
+            max_context: parts.facts.context_length,
+            host_bytes,
+        };
+        Some(sizes.fit(&self.backend))
+    }
+
+    /// Fails where there is known to be no room.
+    fn check_room(&self) -> Result<(), SessionError> {
+        let Some(fit) = self.host_bytes.and_then(|bytes| self.fit(bytes)) else {
+            return Ok(());
+        };
+        fit.shortage.map_or(Ok(()), |shortage| {
+            Err(SessionError::NoRoom {
+                shortage,
+                longest_context: fit.longest_context,
+                on_host: self.backend.is_on_host(),
+            })
         })
     }
 }
@@ -287,7 +319,8 @@ impl<B: Backend, M: Assembly<B>> Sink for ModelSink<B, M> {
                 None => self.matrix_types.push((ty, tensor.byte_len)),
             }
         }
-        Ok(())
+        self.headers += 1;
+        self.check_room()
     }
 
     fn rows(

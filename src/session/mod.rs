@@ -9,6 +9,7 @@ mod advance;
 mod constraint;
 mod embed;
 mod error;
+mod fit;
 mod generation;
 mod kv_cache;
 mod load;
@@ -26,6 +27,7 @@ mod tools;
 pub use crate::model::Pooling;
 pub use embed::{EmbedInput, EmbedJob, EmbedOptions, EmbedProgress, Embeddings};
 pub use error::SessionError;
+pub use fit::{Fit, Need, Shortage};
 pub use generation::{Generation, Progress, Token, TopLogprob};
 pub use load::{LoadOptions, Loader, Sketch};
 pub use options::{GenerateOptions, Input, template_options};
@@ -39,8 +41,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
-use crate::backend::webgpu::Profile;
-use crate::backend::{Backend, BackendMemory, Outputs, SampleParams, Slot, TokenSource};
+use crate::backend::{Backend, BackendMemory, Outputs, Profile, SampleParams, Slot, TokenSource};
 use crate::measure::Clock;
 use crate::model::{ModelFacts, Plan};
 use crate::tokenizer::{

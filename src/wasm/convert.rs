@@ -71,6 +71,20 @@ fn describe(error: &Error, thrown: &js_sys::Error) {
         // For the worker alone, which goes on with the other artifact.
         let _ = js_sys::Reflect::set(thrown, &JsValue::from_str("compat"), &JsValue::TRUE);
     }
+    if let Error::Session(SessionError::NoRoom {
+        shortage, on_host, ..
+    }) = error
+    {
+        let bytes = [("need", shortage.need), ("have", shortage.have)];
+        for (name, bytes) in bytes {
+            #[expect(clippy::cast_precision_loss, reason = "a number for people")]
+            let bytes = JsValue::from_f64(bytes as f64);
+            let _ = js_sys::Reflect::set(thrown, &JsValue::from_str(name), &bytes);
+        }
+        // For the worker alone, which tries the processor where it may.
+        let on_gpu = JsValue::from_bool(!on_host);
+        let _ = js_sys::Reflect::set(thrown, &JsValue::from_str("onGpu"), &on_gpu);
+    }
     let option = match error {
         Error::Session(
             SessionError::InvalidOption { name, .. } | SessionError::UnknownOption { name, .. },

@@ -9,7 +9,7 @@ use wasm_bindgen::{JsCast, JsValue};
 use super::convert::{now, throw, throw_session, to_js, to_json, to_options};
 use super::hardware::{self, Choices, Hardware, VARIANT};
 use crate::Error;
-use crate::backend::webgpu::Profile;
+use crate::backend::Profile;
 use crate::measure::FinishReason;
 use crate::session::{
     EmbedJob, EmbedOptions, EmbedProgress, Embeddings, GenerateOptions, Generation, Input,
@@ -38,7 +38,7 @@ struct Info<'a> {
     backend: &'static str,
     backend_reason: &'a str,
     precision: &'static str,
-    threads: u32,
+    threads: usize,
     adapter: Option<String>,
     gpu: Option<Gpu<'a>>,
     wasm_variant: &'static str,
@@ -114,7 +114,7 @@ impl Engine {
             backend: hardware::backend(self.session.backend()),
             backend_reason: &self.choices.backend_reason,
             precision: self.choices.precision,
-            threads: 1,
+            threads: hardware::threads(self.session.backend()),
             adapter: hardware::adapter(self.session.backend()),
             gpu: hardware::report(self.session.backend()).map(|report| Gpu {
                 report,

@@ -27,8 +27,8 @@ pub struct Loader {
 #[wasm_bindgen]
 impl Loader {
     /// `{ contextLength?, precision?, backend?, backendReason?, kvCache?, gpu?, gpuReports?,
-    /// fileBytes: (number | null)[] }`,
-    /// one entry of `fileBytes` a file; and the `tokenizer.json` to use rather than the model's
+    /// plans?, fileBytes: (number | null)[] }`,
+    /// one entry of `fileBytes` a file; with `plans`, what does not fit is not refused; and the `tokenizer.json` to use rather than the model's
     /// vocabulary.
     ///
     /// # Errors
@@ -39,6 +39,9 @@ impl Loader {
         let asked = Asked::read(&options).map_err(|error| throw(&error))?;
         let (backend, choices) = asked.hardware.open().await.map_err(|error| throw(&error))?;
         let mut inner = SessionLoader::assembling(backend, asked.load, Rc::new(PerformanceClock));
+        if !asked.plans {
+            inner = inner.with_room(HOST_BYTES);
+        }
         if let Some(json) = tokenizer {
             inner = inner.with_tokenizer(json);
         }
@@ -71,6 +74,13 @@ impl Loader {
         }))
     }
 
+    /// Why the CPU will run the model, as far as is known; `undefined` where a GPU will.
+    #[wasm_bindgen(js_name = cpuReason)]
+    pub fn cpu_reason(&mut self) -> Option<String> {
+        let backend = hardware::backend(self.inner.backend_mut());
+        (backend == "cpu").then(|| self.choices.backend_reason.clone())
+    }
+
     /// Takes the next bytes of the current file.
     ///
     /// # Errors
@@ -96,35 +106,44 @@ impl Loader {
         self.inner.has_header()
     }
 
-    /// What the headers so far say of the model, and what a measurement of some tens of
-    /// milliseconds says of its speed here, where it runs on the processor: `{ architecture, name,
-    /// parameters, weightsBytes, maxContext, contextLength, kvElements, windowElements,
-    /// windowPositions, blockTokens, backend, pace: { decodeMs, prefillMs } | null }`. `undefined`
+    /// What the headers so far say of the model, and how fast it would be here: on the processor
+    /// by a measurement of some tens of milliseconds, on a GPU as [`prepare`](Self::prepare) has
+    /// found, if it was called: `{ architecture, name, parameters, weightsBytes, kvCacheBytes,
+    /// maxContext, contextLength, longestContext, shortage: { what, need, have } | null, backend,
+    /// pace: { decodeMs, prefillMs } | null, gpu }`, the last as in `model.info`. `undefined`
     /// before there is a header, and for models of the compat engine.
     ///
     /// # Errors
     /// `out-of-memory`.
     pub async fn sketch(&mut self) -> Result<JsValue, JsValue> {
-        let Some(sketch) = self.inner.sketch() else {
+        let Some(sketch) = self.inner.sketch(HOST_BYTES) else {
             return Ok(JsValue::UNDEFINED);
         };
-        let pace = hardware::pace(&self.settings, &mut self.inner)
-            .await
-            .map_err(|error| throw(&error))?;
+        let known = self.found.borrow().as_ref().and_then(hardware::pace_of);
+        let pace = match known {
+            Some(pace) => Some(pace),
+            None => hardware::pace(&self.settings, &mut self.inner)
+                .await
+                .map_err(|error| throw(&error))?,
+        };
+        let shortage = sketch.fit.shortage.map(|it| {
+            let what = it.what.to_string();
+            serde_json::json!({ "what": what, "need": it.need, "have": it.have })
+        });
         let backend = hardware::backend(self.inner.backend_mut());
         to_js(&serde_json::json!({
             "architecture": sketch.architecture,
             "name": sketch.name,
             "parameters": sketch.parameters,
-            "weightsBytes": sketch.weights_bytes,
+            "weightsBytes": sketch.fit.weights_bytes,
+            "kvCacheBytes": sketch.fit.kv_cache_bytes,
             "maxContext": sketch.max_context,
             "contextLength": sketch.context_length,
-            "kvElements": sketch.kv_elements,
-            "windowElements": sketch.window_elements,
-            "windowPositions": sketch.window_positions,
-            "blockTokens": sketch.block_tokens,
+            "longestContext": sketch.fit.longest_context,
+            "shortage": shortage,
             "backend": backend,
             "pace": pace,
+            "gpu": self.found.borrow().as_ref().and_then(hardware::report_of),
         }))
     }
 
@@ -158,9 +177,14 @@ impl Loader {
     }
 }
 
+/// What 32 bits address, less what the engine itself, its scratch and a tokenizer take.
+const HOST_BYTES: u64 = (4 << 30) - (256 << 20);
+
 /// What the caller asks for.
 struct Asked {
     load: LoadOptions,
+    /// Whether the model fits is for the caller to judge.
+    plans: bool,
     hardware: Settings,
 }
 
@@ -171,11 +195,13 @@ impl Asked {
                 context_length: None,
                 file_bytes: vec![None],
             },
+            plans: false,
             hardware: Settings::default(),
         };
         for (name, value) in options {
             match name.as_str() {
                 "contextLength" => asked.load.context_length = Some(context_length(value)?),
+                "plans" => asked.plans = value.as_bool().unwrap_or(false),
                 "fileBytes" => asked.load.file_bytes = file_bytes(value)?,
                 name if asked.hardware.set(name, value)? => {}
                 _ => {

@@ -18,6 +18,8 @@ mod hardware;
 mod loader;
 #[cfg(feature = "streaming")]
 pub mod streaming;
+#[cfg(feature = "threads")]
+mod threads;
 
 #[cfg(feature = "engine")]
 pub use dialect::Exchange;
@@ -25,6 +27,8 @@ pub use dialect::Exchange;
 pub use engine::Engine;
 #[cfg(feature = "engine")]
 pub use loader::Loader;
+#[cfg(feature = "threads")]
+pub use threads::{Helper, abandon_work, settle_threads, shared_memory};
 
 use wasm_bindgen::prelude::wasm_bindgen;
 

@@ -1,5 +1,8 @@
 //! Passes, block tables and the step state.
 
+use std::sync::LazyLock;
+use std::time::Instant;
+
 use pollster::block_on;
 use tokenbrook::backend::cpu::{CpuBackend, Precision};
 use tokenbrook::backend::reference::ReferenceBackend;
@@ -40,6 +43,28 @@ fn decode_equals_prefill_whatever_the_chunks() {
         assert_eq!(whole, model.chunks(&ids, &[5, 5, 3]));
     }
     on_all_backends!(check);
+}
+
+#[test]
+fn threads_give_the_bits_of_one() {
+    static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let now_ms = || BEGAN.elapsed().as_secs_f64() * 1e3;
+    for ggml_type in [GgmlType::Q4_0, GgmlType::Q8_0, GgmlType::F32] {
+        let tiny = Tiny::of_type(ggml_type);
+        for precision in [Precision::Exact, Precision::Fast] {
+            let ids = tiny.prompt(13);
+            let mut alone = Loaded::new(&tiny, CpuBackend::new(precision));
+            let want = alone.chunks(&ids, &[13]);
+            for threads in [2, 3, 7] {
+                let backend = CpuBackend::with_threads(precision, threads, now_ms);
+                assert_eq!(backend.threads(), threads);
+                let mut model = Loaded::new(&tiny, backend);
+                for chunks in [&[13][..], &[1; 13], &[4, 1, 7, 1]] {
+                    assert_eq!(want, model.chunks(&ids, chunks), "{threads} threads");
+                }
+            }
+        }
+    }
 }
 
 #[test]

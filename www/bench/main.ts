@@ -10,6 +10,7 @@ import { describeFailure } from '../shared/format.js';
 import { LoadView } from '../shared/load-view.js';
 import { offeredModels, type ModelChoice } from '../shared/models.js';
 import { saveButtons, type Saved } from '../shared/save.js';
+import { keepPages } from '../shell.js';
 import { DEFINITIONS, figuresOf, isMeasured, tableOf } from './figures.js';
 import { BENCH_FIELDS, planOf, stepsOf, type Plan } from './plan.js';
 import { Results } from './results.js';
@@ -186,6 +187,7 @@ async function start(): Promise<void> {
     if (event.key === 'Escape') stop('Stopped.');
   });
   watchVisibility();
+  void keepPages();
   acceptDrops(role(document, 'drop'), (choice) => void run(choice));
   render();
   const choices = await offeredModels('../models/index.json');

@@ -12,6 +12,7 @@ import { ModelControl, type Cache } from '../shared/model-control.js';
 import { offeredModels, type ModelChoice } from '../shared/models.js';
 import { ScrollFollower } from './scroll.js';
 import { SettingsView } from './settings-view.js';
+import { keepEngine, keepPages } from '../shell.js';
 
 const STARTERS = [
   'Why do rivers bend?',
@@ -93,6 +94,7 @@ async function loadModel(choice: ModelChoice, cache: Cache = 'opfs'): Promise<vo
   if (models.isLoading) return;
   if (model !== null) {
     announce(`${model.info.name} is ready.`);
+    keepEngine(model.info.wasmVariant);
     focusMessage();
   } else if (models.failure !== null) {
     announce(`The model did not load. ${models.failure.message}`);
@@ -217,3 +219,4 @@ buildStarters();
 render();
 void kept.refresh();
 void offerModels();
+void keepPages();

@@ -1,9 +1,9 @@
-// The lab's server: the mock in a service worker of this page or, where there is none, in the
-// page itself.
+// The lab's server: the mock in the pages' service worker or, where there is none, in the page
+// itself.
 import {
   createMockServer, register, type MockRegistration, type Scenario, type TraceEvent,
 } from 'tokenbrook/mock';
-import workerUrl from 'tokenbrook/mock-service-worker?worker&url';
+import { SHELL_WORKER } from '../shell.js';
 
 /** What plays one scenario. */
 export interface MockPlay {
@@ -19,7 +19,7 @@ let linked: Promise<MockRegistration | undefined> | undefined;
 
 /** Registers the worker once; `undefined` where this page cannot have one. */
 function link(): Promise<MockRegistration | undefined> {
-  linked ??= register(new URL(workerUrl, document.baseURI)).catch((error: unknown) => {
+  linked ??= register(SHELL_WORKER).catch((error: unknown) => {
     console.warn('The mock runs in the page:', error);
     return undefined;
   });

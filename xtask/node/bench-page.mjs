@@ -9,9 +9,14 @@ import { ortWeb } from '/bench-ort.mjs';
 /** Never reached: the run is over long before. */
 const STORY = 4096;
 
-async function tokenbrook(own, { model, backend, contextTokens }) {
+async function tokenbrook(own, { model, backend, threads, contextTokens }) {
   const { load } = await import('/pkg/index.js');
-  const loaded = await load(model, { backend, contextLength: contextTokens, ...own });
+  const loaded = await load(model, {
+    backend,
+    threads,
+    contextLength: contextTokens,
+    ...own,
+  });
   const run = async (prompt, maxTokens) => {
     const startedMs = performance.now();
     const stream = loaded.generate(prompt, { maxTokens, temperature: 0, ignoreEos: true });
@@ -29,7 +34,7 @@ async function tokenbrook(own, { model, backend, contextTokens }) {
   return { info: loaded.info, run, close: () => loaded.dispose(), loaded };
 }
 
-async function wllama2({ model, threads, contextTokens }) {
+async function wllama2({ model, isKept, threads, contextTokens }) {
   const { Wllama } = await import('/peers/wllama-2/esm/index.js');
   const folder = '/peers/wllama-2/esm';
   const wllama = new Wllama(
@@ -39,7 +44,7 @@ async function wllama2({ model, threads, contextTokens }) {
     },
     { suppressNativeLog: true },
   );
-  await wllama.loadModel([await blobOf(model)], { n_ctx: contextTokens, n_threads: threads });
+  await take(wllama, { model, isKept }, { n_ctx: contextTokens, n_threads: threads });
   const run = async (prompt, maxTokens) => {
     const startedMs = performance.now();
     const options = { nPredict: maxTokens, useCache: false, sampling: { temp: 0 }, stream: true };
@@ -54,7 +59,7 @@ async function wllama2({ model, threads, contextTokens }) {
   return { info: describe(wllama), run, close: () => wllama.exit() };
 }
 
-async function wllama3({ model, backend, threads, contextTokens }) {
+async function wllama3({ model, isKept, backend, threads, contextTokens }) {
   const { Wllama } = await import('/peers/wllama-3/esm/index.js');
   const wllama = new Wllama(
     { default: '/peers/wllama-3/esm/wasm/wllama.wasm' },
@@ -63,7 +68,7 @@ async function wllama3({ model, backend, threads, contextTokens }) {
   const n_gpu_layers = backend === 'webgpu' ? 999 : 0;
   const options = { n_ctx: contextTokens, n_threads: threads, n_gpu_layers, n_parallel: 1 };
   if (n_gpu_layers > 0 && !wllama.isSupportWebGPU()) throw new Error('it finds no WebGPU');
-  await wllama.loadModel([await blobOf(model)], options);
+  await take(wllama, { model, isKept }, options);
   const run = async (prompt, maxTokens) => {
     const startedMs = performance.now();
     const made = { text: '', ids: null, atMs: [], startedMs };
@@ -87,8 +92,10 @@ async function wllama3({ model, backend, threads, contextTokens }) {
   return { info: { ...describe(wllama), backend }, run, close: () => wllama.exit() };
 }
 
-async function blobOf(url) {
-  return (await fetch(url)).blob();
+/** Through its own cache, where that is asked for; else from the network. */
+async function take(wllama, { model, isKept }, options) {
+  if (isKept) return wllama.loadModelFromUrl(new URL(model, location.href).href, options);
+  return wllama.loadModel([await (await fetch(model)).blob()], options);
 }
 
 function describe(wllama) {
@@ -140,6 +147,7 @@ globalThis.cutPrompts = async (model, text, lengths, samples) => {
   const { loaded, close } = await tokenbrook(PLAIN, {
     model,
     backend: 'cpu',
+    threads: 1,
     contextTokens: 64,
   });
   const first = loaded.generate('x', { maxTokens: 1 });

@@ -6,17 +6,12 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { secondLoads } from './bench-loads.mjs';
 import { brotliBytes } from './brotli.mjs';
 import { launch } from './browsers.mjs';
 import { grown, peakBytes, renderers } from './renderers.mjs';
-import { serve } from './serve.mjs';
+import { ISOLATED, serve } from './serve.mjs';
 
-/** Threads of peers need shared memory, and that needs an isolated page. */
-const ISOLATED = {
-  'cross-origin-opener-policy': 'same-origin',
-  'cross-origin-embedder-policy': 'require-corp',
-  'cross-origin-resource-policy': 'same-origin',
-};
 /** By backend; each name is one of `bench-page.mjs`. */
 const ENGINES = {
   cpu: [
@@ -103,6 +98,7 @@ async function measure(run, model, threads) {
     }
     engines.push(engine);
   }
+  await noteSecondLoads(run, engines, { model: model.url, threads, contextTokens });
   // The first round warms all of them and is not kept.
   for (let round = 0; round <= config.samples; round += 1) {
     say(`${model.name}, ${threads} threads, round ${round} of ${config.samples}`);
@@ -112,6 +108,16 @@ async function measure(run, model, threads) {
     for (const row of engine.rows) row.peakBytes = peakBytes(engine.pid);
     run.rows.push(...engine.rows);
     await engine.context.close();
+  }
+}
+
+/** Of those that keep a model themselves. */
+async function noteSecondLoads(run, engines, options) {
+  const names = engines.map(({ name }) => name).filter((name) => !name.startsWith('ort-web'));
+  const { backend, samples } = config;
+  const medians = await secondLoads(run, names, { ...options, backend }, samples, say);
+  for (const { name, rows } of engines) {
+    for (const row of rows) row.secondLoadMs = medians.get(name) ?? null;
   }
 }
 
@@ -195,6 +201,7 @@ function rowOf(engine, model, promptTokens) {
     wasmVariant,
     promptTokens,
     loadMs: engine.loadMs,
+    secondLoadMs: null,
     peakBytes: null,
     samples: [],
   };

@@ -6,7 +6,7 @@ import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
 import { GPU_FLAGS } from './chromium.mjs';
-import { serve } from './serve.mjs';
+import { ISOLATED, serve } from './serve.mjs';
 
 const config = JSON.parse(process.argv[2]);
 
@@ -18,6 +18,8 @@ async function main() {
       '/pkg/': config.pkg,
       ...routes,
     },
+    // Threads have to be asked for: the pages of most sites are not isolated.
+    headers: config.load.threads === undefined ? {} : ISOLATED,
   });
   // Playwright ends the browser on SIGINT, SIGTERM and SIGHUP.
   const browser = await chromium.launch({ executablePath: config.chromium, args: GPU_FLAGS });

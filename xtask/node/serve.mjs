@@ -17,6 +17,13 @@ const TYPES = {
   '.wasm': 'application/wasm',
 };
 
+/** Headers of a page that may share memory between threads. */
+export const ISOLATED = {
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-embedder-policy': 'require-corp',
+  'cross-origin-resource-policy': 'same-origin',
+};
+
 /**
  * Starts a server.
  *

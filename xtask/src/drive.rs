@@ -37,6 +37,7 @@ impl Common {
             "context-length" => {
                 self.set("contextLength", args::number::<u32>(parser, name)?.into())
             }
+            "threads" => self.set("threads", args::number::<u32>(parser, name)?.into()),
             "browser" => drop(args::one_of(parser, name, &["chromium"])?),
             "json" => self.json = true,
             "json-file" => self.json_file = Some(std::path::absolute(args::text(parser)?)?),
@@ -58,6 +59,7 @@ impl Common {
             &[
                 build::Module::Engine,
                 build::Module::Relaxed,
+                build::Module::Threads,
                 build::Module::Compat,
             ],
         )?;

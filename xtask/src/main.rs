@@ -53,6 +53,7 @@ Options of demo, chat, score and bench (which takes several):
   --model FILE|URL      instead of the default model
 Options of chat and score, and the last two of bench:
   --backend cpu|webgpu  --precision exact|fast  --context-length N
+  --threads N           chat and score, on the CPU
   --browser chromium    bench --suite peers also takes firefox
   --json                one JSON object on stdout, everything else on stderr
   --json-file FILE      the JSON object into a file

@@ -7,6 +7,7 @@
 //! <https://arxiv.org/abs/1805.02867>).
 
 use super::math;
+use super::team::Team;
 use crate::backend::BackendError;
 use crate::backend::blocks::Blocks;
 use crate::backend::memory::{allocate, bytes_of};
@@ -53,14 +54,6 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    pub(super) fn empty() -> Self {
-        Self {
-            scores: Vec::new(),
-            max: Vec::new(),
-            sum: Vec::new(),
-        }
-    }
-
     pub(super) fn new(heads: &HeadShape) -> Result<Self, BackendError> {
         let group = heads.num_heads / heads.num_kv_heads;
         Ok(Self {
@@ -76,34 +69,43 @@ impl Scratch {
     }
 }
 
-/// All rows and heads: queries of `qkv [T, (H + 2 G) D]` → `out [T, H D]`.
+/// All rows and heads: queries of `qkv [T, (H + 2 G) D]` → `out [T, H D]`. One scratch a thread.
 pub(super) fn attention(
     op: &Attention,
     step: &StepState,
     blocks: &Blocks,
     (qkv, out): (&[f32], &mut [f32]),
-    scratch: &mut Scratch,
+    (scratch, team): (&mut [Scratch], &Team),
 ) {
     let heads = &op.heads;
     let group_len = heads.num_heads / heads.num_kv_heads * heads.head_dim;
-    for sequence in &step.sequences {
-        for i in 0..sequence.rows {
-            let t = sequence.first_row + i;
-            let queries = &qkv[t * heads.qkv_len()..][..heads.query_len()];
-            let out = &mut out[t * heads.query_len()..][..heads.query_len()];
-            let groups = queries.chunks(group_len).zip(out.chunks_mut(group_len));
-            for (kv_head, (queries, out)) in groups.enumerate() {
-                let place = Place {
-                    op,
-                    step,
-                    blocks,
-                    sequence,
-                    kv_head,
-                };
-                place.attend(sequence.position + i, queries, out, scratch);
-            }
-        }
+    // Thread by thread in turn, since later rows see more positions.
+    let mut parts: Vec<_> = scratch.iter_mut().map(|own| (own, Vec::new())).collect();
+    let count = parts.len();
+    let rows = step
+        .sequences
+        .iter()
+        .flat_map(|s| (0..s.rows).map(move |i| (s, i)));
+    let heads_of_rows = rows.flat_map(|row| (0..heads.num_kv_heads).map(move |g| (row, g)));
+    for (unit, (place, out)) in heads_of_rows.zip(out.chunks_mut(group_len)).enumerate() {
+        let ((sequence, i), kv_head) = place;
+        let queries = (sequence.first_row + i) * heads.qkv_len() + kv_head * group_len;
+        let place = Place {
+            op,
+            step,
+            blocks,
+            sequence,
+            kv_head,
+        };
+        let queries = &qkv[queries..][..group_len];
+        parts[unit % count].1.push((place, i, queries, out));
     }
+    team.run(&mut parts, |(scratch, units)| {
+        for (place, i, queries, out) in units {
+            let position = place.sequence.position + *i;
+            place.attend(position, queries, out, scratch);
+        }
+    });
 }
 
 /// One KV head of one sequence.

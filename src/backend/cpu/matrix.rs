@@ -32,7 +32,7 @@ pub(super) struct ProductScratch {
 impl ProductScratch {
     pub(super) fn empty() -> Self {
         Self {
-            rounded: Form::ALL.map(Rounded::new),
+            rounded: Form::ALL.map(|form| Rounded::new(form, kernels::method())),
             slab: Vec::new(),
             group: Vec::new(),
         }
@@ -172,7 +172,8 @@ impl Matrix {
         let blocks = match Layout::of(ggml_type) {
             Some(layout) => {
                 let shape = [rows.count, self.cols];
-                Blocks::Packed(Packed::new(ggml_type, layout, shape, bytes)?)
+                let kind = (ggml_type, layout, kernels::method());
+                Blocks::Packed(Packed::new(kind, shape, bytes)?)
             }
             None => Blocks::copy(ggml_type, bytes)?,
         };

@@ -35,6 +35,8 @@ use matrix::{Matrix, ProductScratch};
 use rope::RopeTable;
 use rounded::Digits;
 use team::Team;
+#[cfg(feature = "threads")]
+pub(crate) use team::{Crew, Helper, best_size};
 
 /// How products of weights and activations are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,7 +65,8 @@ struct Scratch {
     /// Products before what follows them, `[T, max(2 F, C)]`.
     projected: Vec<f32>,
     product: ProductScratch,
-    attention: attention::Scratch,
+    /// Of each thread.
+    attention: Vec<attention::Scratch>,
 }
 
 /// Types whose kernel, as this module was built, differs in a bit from its plain twin.
@@ -75,9 +78,33 @@ pub fn differing_kernels() -> Result<Vec<&'static str>, BackendError> {
 }
 
 impl CpuBackend {
-    /// A backend without weights.
+    /// A backend without weights, that computes on the calling thread.
     #[must_use]
     pub fn new(precision: Precision) -> Self {
+        Self::with_team(precision, Team::alone())
+    }
+
+    /// The same on `threads` threads, the calling one among them, where the system has them.
+    /// They look for work for a moment, by `now_ms`, before they sleep.
+    #[cfg(not(target_arch = "wasm32"))]
+    #[must_use]
+    pub fn with_threads(precision: Precision, threads: usize, now_ms: fn() -> f64) -> Self {
+        Self::with_team(precision, Team::start(threads, now_ms))
+    }
+
+    /// The same on the calling thread and those that have joined a crew.
+    #[cfg(feature = "threads")]
+    pub(crate) fn with_crew(precision: Precision, crew: Crew) -> Self {
+        Self::with_team(precision, Team::of(crew))
+    }
+
+    /// Threads that share its operations.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.team.size()
+    }
+
+    fn with_team(precision: Precision, team: Team) -> Self {
         Self {
             precision,
             ledger: Ledger::new(),
@@ -87,9 +114,9 @@ impl CpuBackend {
                 normed: Vec::new(),
                 projected: Vec::new(),
                 product: ProductScratch::empty(),
-                attention: attention::Scratch::empty(),
+                attention: Vec::new(),
             },
-            team: Team,
+            team,
         }
     }
 
@@ -116,9 +143,10 @@ impl CpuBackend {
         match norm {
             Some(norm) => {
                 let weight = self.ledger.vectors.get(norm.weight);
-                for (x, normed) in x.chunks(width).zip(normed.chunks_mut(width)) {
-                    math::rms_norm(x, weight, norm.eps, normed);
-                }
+                self.team
+                    .run_rows((x, width), (normed, width), |x, normed| {
+                        math::rms_norm(x, weight, norm.eps, normed);
+                    });
             }
             None => normed.copy_from_slice(x),
         }
@@ -173,7 +201,8 @@ impl CpuBackend {
         let rope = op
             .rope
             .map(|id| (&self.ledger.ropes[id.0], &self.ropes[id.0]));
-        for (t, row) in qkv.chunks_mut(row_len).enumerate() {
+        let mut rows: Vec<_> = qkv.chunks_mut(row_len).enumerate().collect();
+        self.team.run(&mut rows, |(t, row)| {
             let (queries, rest) = row.split_at_mut(heads.query_len());
             let keys = &mut rest[..heads.kv_len()];
             for (part, norm) in [(queries, op.q_norm), (keys, op.k_norm)] {
@@ -188,11 +217,11 @@ impl CpuBackend {
                 }
                 for head in part.chunks_mut(heads.head_dim) {
                     if let Some((spec, table)) = rope {
-                        table.rotate(spec.kind, t, head);
+                        table.rotate(spec.kind, *t, head);
                     }
                 }
             }
-        }
+        });
     }
 
     /// Keys and values of all rows into the cache.
@@ -239,21 +268,24 @@ impl Scratch {
         shape: &ModelShape,
         precision: Precision,
         matrices: &[Matrix],
+        threads: usize,
     ) -> Result<Self, BackendError> {
+        let attention = (0..threads).map(|_| attention::Scratch::new(&shape.heads));
         let rows = shape.max_rows;
         let widest = shape.hidden_size.max(2 * shape.intermediate_size);
         Ok(Self {
             normed: allocate("activations", &[rows, shape.hidden_size], f32::NAN)?,
             projected: allocate("activations", &[rows, widest], f32::NAN)?,
             product: ProductScratch::new(matrices, precision, rows)?,
-            attention: attention::Scratch::new(&shape.heads)?,
+            attention: attention.collect::<Result<_, _>>()?,
         })
     }
 
     fn bytes(&self) -> u64 {
         let buffers = [&self.normed, &self.projected];
         let buffers: u64 = buffers.into_iter().map(bytes_of).sum();
-        buffers + self.attention.bytes() + self.product.bytes()
+        let attention: u64 = self.attention.iter().map(attention::Scratch::bytes).sum();
+        buffers + attention + self.product.bytes()
     }
 }
 
@@ -299,7 +331,7 @@ impl Backend for CpuBackend {
 
     fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError> {
         self.ledger.check_prepare(shape)?;
-        let scratch = Scratch::new(shape, self.precision, &self.matrices)?;
+        let scratch = Scratch::new(shape, self.precision, &self.matrices, self.team.size())?;
         let ropes = self.ledger.ropes.iter();
         let ropes = ropes.map(|rope| RopeTable::new(rope, shape.max_rows));
         self.ropes = ropes.collect::<Result<_, _>>()?;
@@ -364,7 +396,7 @@ impl Backend for CpuBackend {
             &ledger.step,
             &ledger.blocks,
             slots,
-            &mut self.scratch.attention,
+            (&mut self.scratch.attention, &self.team),
         );
         Ok(())
     }
@@ -391,14 +423,16 @@ impl Backend for CpuBackend {
         let width = self.ledger.slots.width(out);
         let projection = (op.norm.as_ref(), op.gate_up, Digits::Few);
         self.project_normed(projection, x, rows, Target::Scratch(2 * width))?;
-        let out = self.ledger.slots.rows_mut(out, rows).chunks_mut(width);
-        for (gate_up, out) in self.scratch.projected.chunks(2 * width).zip(out) {
+        let out = self.ledger.slots.rows_mut(out, rows);
+        let gate_up = &self.scratch.projected[..2 * rows * width];
+        let team = &self.team;
+        team.run_rows((gate_up, 2 * width), (out, width), |gate_up, out| {
             let (gate, up) = gate_up.split_at(width);
             match op.activation {
                 Activation::Silu => math::silu_times(gate, up, out),
                 Activation::GeluTanh => math::gelu_times(gate, up, out),
             }
-        }
+        });
         Ok(())
     }
 
@@ -446,6 +480,7 @@ impl Backend for CpuBackend {
     }
 
     async fn submit(&mut self) -> Result<(), BackendError> {
+        self.team.check()?;
         self.ledger.submit()
     }
 

@@ -6,7 +6,7 @@
 //! half belongs to quad `i`, its high half to quad `i + 4`. Further bits of a code lie in planes
 //! behind: one bit a quad where codes have 5 bits, two where they have 6.
 
-use super::rounded::BYTES;
+use super::kernels::{self, Method};
 use super::unpack::{Unpacked, unpack};
 use crate::backend::BackendError;
 use crate::gguf::GgmlType;
@@ -77,9 +77,9 @@ impl Layout {
         }
     }
 
-    /// Whether sums of codes are kept: kernels that read bytes shift activations for signed ones.
-    fn has_sums(self) -> bool {
-        BYTES && self == Self::Signed
+    /// Whether sums of codes are kept: for signed ones this method shifts activations.
+    fn has_sums(self, method: Method) -> bool {
+        method == Method::Quads && self == Self::Signed
     }
 
     /// Blocks that share factors.
@@ -119,7 +119,11 @@ pub(super) fn held_bytes(ggml_type: GgmlType, bytes: u64) -> u64 {
         return bytes;
     };
     let elements = bytes / ggml_type.block_bytes() * ggml_type.block_elements();
-    let sums = if layout.has_sums() { ROWS } else { 0 };
+    let sums = if layout.has_sums(kernels::method()) {
+        ROWS
+    } else {
+        0
+    };
     let factors = 4 * layout.factors() / layout.span();
     let of_block = layout.code_bytes() + factors + layout.steps() + 2 * sums;
     elements / (COLS * ROWS) as u64 * of_block as u64
@@ -137,7 +141,7 @@ pub(super) struct Packed {
     factors: Vec<f32>,
     /// `[group, block, scale or minimum, half, 4]` where factors span blocks.
     steps: Vec<i8>,
-    /// Of signed codes, where kernels read bytes: the sum of each row's codes, `[group, block, 4]`.
+    /// Of signed codes, where activations are shifted: the sum of each row's codes, `[group, block, 4]`.
     sums: Vec<i16>,
 }
 
@@ -150,7 +154,7 @@ pub(super) struct Group<'a> {
     pub(super) factors: &'a [f32],
     /// [`Layout::steps`] a block.
     pub(super) steps: &'a [i8],
-    /// Four a block where codes are signed and kernels read bytes.
+    /// Four a block where codes are signed and activations are shifted.
     #[cfg_attr(
         not(all(target_arch = "wasm32", feature = "relaxed-simd")),
         expect(dead_code, reason = "relaxed SIMD alone shifts activations")
@@ -161,14 +165,13 @@ pub(super) struct Group<'a> {
 impl Packed {
     /// Packs whole rows of GGUF blocks; the bytes are whole rows of `cols` elements.
     pub(super) fn new(
-        ggml_type: GgmlType,
-        layout: Layout,
+        (ggml_type, layout, method): (GgmlType, Layout, Method),
         [rows, cols]: [usize; 2],
         bytes: &[u8],
     ) -> Result<Self, BackendError> {
         let blocks = cols / COLS;
         let groups = rows.div_ceil(ROWS);
-        let sums = if layout.has_sums() { ROWS } else { 0 };
+        let sums = if layout.has_sums(method) { ROWS } else { 0 };
         let mut packed = Self {
             layout,
             rows,

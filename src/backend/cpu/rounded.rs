@@ -6,6 +6,7 @@
 //! halves of one of fourteen. Signed bytes of weights need activations that are below 128 instead:
 //! shifted by 8192, both halves of fourteen bits are.
 
+use super::kernels::Method;
 use super::packed::COLS;
 use crate::backend::BackendError;
 
@@ -19,7 +20,7 @@ pub(super) enum Digits {
     Many,
 }
 
-/// How activations are rounded and kept.
+/// How activations are rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// -127 to 127.
@@ -27,68 +28,168 @@ pub(super) enum Form {
     /// -8191 to 8191.
     Fourteen,
     /// The same for signed bytes of weights.
-    Shifted,
+    ForSigned,
 }
 
 impl Form {
-    pub(super) const ALL: [Self; 3] = [Self::Eight, Self::Fourteen, Self::Shifted];
+    pub(super) const ALL: [Self; 3] = [Self::Eight, Self::Fourteen, Self::ForSigned];
 
     const fn largest(self) -> f32 {
         match self {
             Self::Eight => 127.0,
-            Self::Fourteen | Self::Shifted => 8191.0,
-        }
-    }
-
-    /// Blocks of bytes for each block of activations.
-    pub(super) const fn planes(self) -> usize {
-        match self {
-            Self::Eight => 1,
-            Self::Fourteen | Self::Shifted => 2,
+            Self::Fourteen | Self::ForSigned => 8191.0,
         }
     }
 }
 
-/// Whether kernels read bytes: those of relaxed SIMD do.
-pub(super) const BYTES: bool = cfg!(all(target_arch = "wasm32", feature = "relaxed-simd"));
+/// The integers of a block as a kernel reads them.
+pub(super) trait Integers: Copy {
+    const ZERO: Self;
 
-/// Rounded rows.
+    fn of(rounded: &[i16; COLS]) -> Self;
+
+    /// The integers that it was made of.
+    fn wide(&self) -> [i16; COLS];
+}
+
+/// As they are.
+pub(super) type Words = [i16; COLS];
+
+/// Of eight bits.
+pub(super) type Bytes = [i8; COLS];
+
+/// Of fourteen: `x >> 7`, from -64 to 63, and `x & 127`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Halves(pub(super) [Bytes; 2]);
+
+/// Of fourteen, shifted by 8192: both halves are from 0 to 127.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shifted(pub(super) [Bytes; 2]);
+
+/// What [`Shifted`] adds.
+const SHIFT: i16 = 8192;
+
+impl Integers for Words {
+    const ZERO: Self = [0; COLS];
+
+    #[inline]
+    fn of(rounded: &[i16; COLS]) -> Self {
+        *rounded
+    }
+
+    #[inline]
+    fn wide(&self) -> [i16; COLS] {
+        *self
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "from -127 to 127")]
+impl Integers for Bytes {
+    const ZERO: Self = [0; COLS];
+
+    #[inline]
+    fn of(rounded: &[i16; COLS]) -> Self {
+        rounded.map(|x| x as i8)
+    }
+
+    #[inline]
+    fn wide(&self) -> [i16; COLS] {
+        self.map(i16::from)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "bits of a half")]
+impl Integers for Halves {
+    const ZERO: Self = Self([[0; COLS]; 2]);
+
+    #[inline]
+    fn of(rounded: &[i16; COLS]) -> Self {
+        Self([
+            rounded.map(|x| (x >> 7) as i8),
+            rounded.map(|x| (x & 127) as i8),
+        ])
+    }
+
+    #[inline]
+    fn wide(&self) -> [i16; COLS] {
+        let Self([high, low]) = self;
+        std::array::from_fn(|i| (i16::from(high[i]) << 7) + i16::from(low[i]))
+    }
+}
+
+impl Integers for Shifted {
+    const ZERO: Self = Self([[0; COLS]; 2]);
+
+    #[inline]
+    fn of(rounded: &[i16; COLS]) -> Self {
+        Self(Halves::of(&rounded.map(|x| x.wrapping_add(SHIFT))).0)
+    }
+
+    #[inline]
+    fn wide(&self) -> [i16; COLS] {
+        Halves(self.0).wide().map(|x| x.wrapping_sub(SHIFT))
+    }
+}
+
+/// A block: `x[i]` is about `integers[i] * scale`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(super) struct Block<I> {
+    pub(super) integers: I,
+    pub(super) scale: f32,
+    /// Sum of the integers.
+    pub(super) sum: i32,
+    /// That times the scale.
+    pub(super) scaled_sum: f32,
+    /// Sums of the two halves.
+    pub(super) halves: [i32; 2],
+}
+
+/// Rounded rows, `[row, block]`.
 #[derive(Debug)]
 pub(super) struct Rounded {
     form: Form,
+    /// How their kernels multiply.
+    method: Method,
     blocks: usize,
-    wide: Vec<[i16; COLS]>,
-    bytes: Vec<[u8; COLS]>,
-    scales: Vec<f32>,
-    sums: Vec<[i32; 2]>,
+    pub(super) rows: Rows,
 }
 
-/// One row: `x[32 b + i]` is about `wide[b][i] * scales[b]`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Row<'a> {
-    /// The integers.
-    pub(super) wide: &'a [[i16; COLS]],
-    /// Where kernels read [`BYTES`]: of eight bits the same integers; of fourteen, a block of
-    /// `x >> 7` and one of `x & 127`, where shifted by 8192 before.
-    #[cfg_attr(
-        not(all(target_arch = "wasm32", feature = "relaxed-simd")),
-        expect(dead_code, reason = "relaxed SIMD alone reads bytes")
-    )]
-    pub(super) bytes: &'a [[u8; COLS]],
-    pub(super) scales: &'a [f32],
-    /// Sums of the halves of each block.
-    pub(super) sums: &'a [[i32; 2]],
+/// Rows as the kernels of this form read them.
+#[derive(Debug)]
+pub(super) enum Rows {
+    Words(Vec<Block<Words>>),
+    Bytes(Vec<Block<Bytes>>),
+    Halves(Vec<Block<Halves>>),
+    Shifted(Vec<Block<Shifted>>),
 }
+
+/// An expression with the vector of blocks of any kind.
+macro_rules! with_rows {
+    ($rows:expr, $blocks:ident => $run:expr) => {
+        match $rows {
+            Rows::Words($blocks) => $run,
+            Rows::Bytes($blocks) => $run,
+            Rows::Halves($blocks) => $run,
+            Rows::Shifted($blocks) => $run,
+        }
+    };
+}
+pub(super) use with_rows;
 
 impl Rounded {
-    pub(super) fn new(form: Form) -> Self {
+    pub(super) fn new(form: Form, method: Method) -> Self {
+        let rows = match (method, form) {
+            (Method::Words, _) | (Method::Pairs, Form::ForSigned) => Rows::Words(Vec::new()),
+            (_, Form::Eight) => Rows::Bytes(Vec::new()),
+            (_, Form::Fourteen) => Rows::Halves(Vec::new()),
+            (Method::Quads, Form::ForSigned) => Rows::Shifted(Vec::new()),
+        };
         Self {
             form,
+            method,
             blocks: 0,
-            wide: Vec::new(),
-            bytes: Vec::new(),
-            scales: Vec::new(),
-            sums: Vec::new(),
+            rows,
         }
     }
 
@@ -96,129 +197,104 @@ impl Rounded {
         self.form
     }
 
+    /// How kernels multiply these rows.
+    #[cfg_attr(
+        not(all(target_arch = "wasm32", feature = "relaxed-simd")),
+        expect(dead_code, reason = "relaxed SIMD alone has a choice")
+    )]
+    pub(super) fn method(&self) -> Method {
+        self.method
+    }
+
     /// Makes room for `rows` rows of `cols` elements.
     pub(super) fn reserve(&mut self, rows: usize, cols: usize) -> Result<(), BackendError> {
-        let blocks = rows.saturating_mul(cols.div_ceil(COLS));
-        let bytes = if BYTES {
-            blocks.saturating_mul(self.form.planes())
-        } else {
-            0
-        };
-        let reserved = self.wide.try_reserve_exact(blocks).is_ok()
-            && self.bytes.try_reserve_exact(bytes).is_ok()
-            && self.scales.try_reserve_exact(blocks).is_ok()
-            && self.sums.try_reserve_exact(blocks).is_ok();
-        if reserved {
-            Ok(())
-        } else {
-            Err(BackendError::OutOfMemory {
-                what: "activations",
-                bytes: blocks as u64 * 140,
-            })
-        }
+        let len = rows.saturating_mul(cols.div_ceil(COLS));
+        with_rows!(&mut self.rows, blocks => reserve(blocks, len))
     }
 
     /// Rounds rows of `cols` elements, a multiple of 32.
     pub(super) fn fill(&mut self, x: &[f32], cols: usize) {
         self.blocks = cols / COLS;
-        let (blocks, _) = x.as_chunks::<COLS>();
-        self.wide.resize(blocks.len(), [0; COLS]);
-        self.scales.resize(blocks.len(), 0.0);
-        self.sums.resize(blocks.len(), [0; 2]);
-        let places = self
-            .wide
-            .iter_mut()
-            .zip(&mut self.scales)
-            .zip(&mut self.sums);
-        for (((wide, scale), sums), x) in places.zip(blocks) {
-            *scale = round(self.form, x, wide);
-            for (sum, half) in sums.iter_mut().zip(wide.as_chunks::<16>().0) {
-                *sum = half.iter().map(|&x| i32::from(x)).sum();
-            }
-        }
-        if BYTES {
-            self.bytes
-                .resize(blocks.len() * self.form.planes(), [0; COLS]);
-            self.fill_bytes();
-        }
+        with_rows!(&mut self.rows, blocks => fill(self.form, x, blocks));
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the range of each is in its comment"
-    )]
-    fn fill_bytes(&mut self) {
-        if self.form == Form::Eight {
-            for (bytes, wide) in self.bytes.iter_mut().zip(&self.wide) {
-                // -127 to 127 as a signed byte.
-                *bytes = wide.map(|x| x as u8);
-            }
-            return;
-        }
-        let shift = if self.form == Form::Shifted { 8192 } else { 0 };
-        let planes = self.bytes.as_chunks_mut::<2>().0;
-        for ([high, low], wide) in planes.iter_mut().zip(&self.wide) {
-            // Without the shift -64 to 63 and 0 to 127, with it 0 to 127 both.
-            *high = wide.map(|x| ((x + shift) >> 7) as u8);
-            *low = wide.map(|x| (x & 127) as u8);
-        }
-    }
-
-    #[inline]
-    pub(super) fn row(&self, row: usize) -> Row<'_> {
-        let range = row * self.blocks..(row + 1) * self.blocks;
-        let bytes = if BYTES {
-            range.start * self.form.planes()..range.end * self.form.planes()
-        } else {
-            0..0
-        };
-        Row {
-            wide: &self.wide[range.clone()],
-            bytes: &self.bytes[bytes],
-            scales: &self.scales[range.clone()],
-            sums: &self.sums[range],
-        }
+    /// Blocks of a row.
+    pub(super) fn blocks(&self) -> usize {
+        self.blocks
     }
 
     /// Bytes held.
     pub(super) fn bytes(&self) -> u64 {
-        let blocks = self.wide.capacity() * (2 * COLS + 12) + self.bytes.capacity() * COLS;
-        blocks as u64
+        with_rows!(&self.rows, blocks => bytes_of(blocks))
     }
 }
 
-/// Rounds a block to the nearest integers; returns its scale, NaN where an element is not finite.
-fn round(form: Form, x: &[f32; COLS], out: &mut [i16; COLS]) -> f32 {
+fn bytes_of<I>(blocks: &Vec<Block<I>>) -> u64 {
+    (blocks.capacity() * size_of::<Block<I>>()) as u64
+}
+
+fn reserve<I>(blocks: &mut Vec<Block<I>>, len: usize) -> Result<(), BackendError> {
+    let reserved = blocks.try_reserve_exact(len);
+    reserved.map_err(|_| BackendError::OutOfMemory {
+        what: "activations",
+        bytes: (len as u64).saturating_mul(size_of::<Block<I>>() as u64),
+    })
+}
+
+fn fill<I: Integers>(form: Form, x: &[f32], out: &mut Vec<Block<I>>) {
+    let (x, _) = x.as_chunks::<COLS>();
+    let none = Block {
+        integers: I::ZERO,
+        scale: 0.0,
+        sum: 0,
+        scaled_sum: 0.0,
+        halves: [0; 2],
+    };
+    out.resize(x.len(), none);
+    for (out, x) in out.iter_mut().zip(x) {
+        let (scale, rounded) = round(form, x);
+        let halves = [0, 1].map(|half| {
+            let mut lanes = [0; 4];
+            for x in rounded.as_chunks::<4>().0.iter().skip(4 * half).take(4) {
+                for lane in 0..4 {
+                    lanes[lane] += x[lane];
+                }
+            }
+            lanes.iter().sum()
+        });
+        let sum = halves[0] + halves[1];
+        #[expect(clippy::cast_possible_truncation, reason = "at most 8191 in size")]
+        let integers = I::of(&rounded.map(|x| x as i16));
+        *out = Block {
+            integers,
+            scale,
+            sum,
+            scaled_sum: scale * sum as f32,
+            halves,
+        };
+    }
+}
+
+/// A block's scale and its elements rounded to the nearest integers; the scale is NaN where an
+/// element is not finite.
+#[inline]
+fn round(form: Form, x: &[f32; COLS]) -> (f32, [i32; COLS]) {
     // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits of the sum.
     const ROUND: f32 = 12_582_912.0;
-    let mut lanes = [0.0_f32; 8];
-    let mut zeros = [0.0_f32; 8];
-    for x in x.as_chunks::<8>().0 {
-        for lane in 0..8 {
-            let size = x[lane].abs();
-            lanes[lane] = if size > lanes[lane] {
-                size
-            } else {
-                lanes[lane]
-            };
-            // NaN of what is not finite.
-            zeros[lane] += x[lane] * 0.0;
+    // Without their signs, floats are in the order of their bits, infinity and NaN at the end.
+    let mut lanes = [0_i32; 4];
+    for x in x.as_chunks::<4>().0 {
+        for lane in 0..4 {
+            lanes[lane] = lanes[lane].max(x[lane].abs().to_bits().cast_signed());
         }
     }
-    let zero: f32 = zeros.iter().sum();
-    let largest = lanes
-        .iter()
-        .fold(0.0_f32, |a, &b| if b > a { b } else { a })
-        + zero;
-    if largest.is_nan() || largest < f32::MIN_POSITIVE * 16384.0 {
-        out.fill(0);
-        return largest * 0.0;
+    let largest = lanes.into_iter().fold(0, i32::max);
+    let largest = f32::from_bits(largest.cast_unsigned());
+    if !largest.is_finite() || largest < f32::MIN_POSITIVE * 16384.0 {
+        return (largest * 0.0, [0; COLS]);
     }
     let factor = form.largest() / largest;
-    for (out, x) in out.iter_mut().zip(x) {
-        #[expect(clippy::cast_possible_truncation, reason = "at most 8191 in size")]
-        let rounded = (x * factor + ROUND).to_bits() as i16;
-        *out = rounded;
-    }
-    largest / form.largest()
+    let integer = |x: f32| (x * factor + ROUND).to_bits().wrapping_sub(ROUND.to_bits());
+    let scale = largest / form.largest();
+    (scale, x.map(|x| integer(x).cast_signed()))
 }

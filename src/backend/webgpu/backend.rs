@@ -14,7 +14,7 @@ use std::rc::Rc;
 use super::kernels::{embed, linear};
 use super::kv::KvPool;
 use super::operations::{Parts, Products, RowClass};
-use super::planes::{Allocations, Matrix};
+use super::planes::{Allocations, Matrix, PlaneFormat};
 use super::prepared::{Pass, Prepared, ring_slot};
 use super::recorder::{Pipelines, Recorder, Recording as Recorded};
 use super::sampler::{Mode, SampleStep, read_slot};
@@ -26,9 +26,9 @@ use crate::backend::ops::{
     QkRopeAppend,
 };
 use crate::backend::{
-    Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Outputs,
-    Recording, RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, TokenSource,
-    VectorId,
+    Backend, BackendError, BackendMemory, BlockId, CacheBytes, MatrixId, MatrixSpec, ModelShape,
+    Outputs, Recording, RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot,
+    TokenSource, VectorId,
 };
 use crate::gguf::GgmlType;
 
@@ -498,6 +498,20 @@ impl Backend for WebGpuBackend {
             kv_cache_bytes: prepared.pools.iter().map(KvPool::bytes).sum(),
             scratch_bytes: scratch + prepared.arena.bytes() + prepared.sampler.bytes(),
         }
+    }
+
+    fn held_bytes(&self, ggml_type: GgmlType, bytes: u64) -> u64 {
+        PlaneFormat::of(ggml_type).held_bytes(ggml_type, bytes)
+    }
+
+    fn cache_bytes(&self, shape: &ModelShape, blocks: u64) -> CacheBytes {
+        let capabilities = self.gpu.capabilities();
+        let layout = self.options.layout(capabilities, shape);
+        layout.grown_bytes(capabilities, blocks)
+    }
+
+    fn is_on_host(&self) -> bool {
+        false
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::recorder::{Extents, Pipelines, Recorder, Recording};
 use super::{Gpu, GpuError, row_stride};
+pub use crate::backend::random::Seeded;
 
 /// Pattern of outputs before a kernel runs: a NaN that no arithmetic makes.
 const POISON: u32 = 0x7fc5_a5a5;
@@ -182,39 +183,6 @@ fn judge(case: &Case, got: &[u32]) -> Outcome {
         description: case.description.clone(),
         nmse,
         fault,
-    }
-}
-
-/// Reproducible numbers in (-1, 1).
-#[derive(Clone, Debug)]
-pub struct Seeded(u64);
-
-impl Seeded {
-    /// Starts at a seed.
-    #[must_use]
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// 64 random bits (`SplitMix64`, Steele et al. 2014).
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number in (-1, 1).
-    pub fn value(&mut self) -> f32 {
-        // 24 bits fit an f32 exactly.
-        let unit = (self.bits() >> 40) as f32 / (1_u32 << 24) as f32;
-        2.0 * unit - 1.0
-    }
-
-    /// `len` numbers in (-1, 1).
-    pub fn values(&mut self, len: usize) -> Vec<f32> {
-        (0..len).map(|_| self.value()).collect()
     }
 }
 

@@ -7,10 +7,11 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use crate::backend::CacheBytes;
 use crate::backend::ops::Cache;
 
 use super::shader::{Constant, Shader};
-use super::{Gpu, GpuError};
+use super::{Capabilities, Gpu, GpuError};
 
 /// How the elements of a row are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -150,6 +151,21 @@ impl KvLayout {
     #[must_use]
     pub fn block_bytes(&self) -> u64 {
         2 * self.num_kv_heads as u64 * self.block_tokens as u64 * self.row_bytes()
+    }
+
+    /// Bytes of a layer's buffer once `blocks` blocks are taken: it grows to twice its size, or
+    /// to what can be bound.
+    pub(super) fn grown_bytes(&self, capabilities: &Capabilities, blocks: u64) -> CacheBytes {
+        let block = self.block_bytes().max(1);
+        let most = capabilities
+            .max_buffer_bytes
+            .min(capabilities.max_binding_bytes);
+        let places = blocks.checked_next_power_of_two().unwrap_or(blocks);
+        let places = places.min((most / block).max(blocks));
+        CacheBytes {
+            held: block.saturating_mul(places),
+            most,
+        }
     }
 
     /// Constants that the parts of kernels name.

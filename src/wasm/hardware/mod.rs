@@ -1,15 +1,19 @@
 //! What runs models in this artifact, and the options of `load()` that choose it.
 //!
-//! Both kinds have the same names: `Hardware` and how a session is loaded on it
+//! All kinds have the same names: `Hardware` and how a session is loaded on it
 //! (`SessionLoader`), `Settings` with `set` and `open`, and what `model.info` says of it.
 
-#[cfg(not(feature = "compat"))]
+#[cfg(not(any(feature = "compat", feature = "threads")))]
 mod own;
+#[cfg(all(feature = "threads", not(feature = "compat")))]
+mod processor;
 #[cfg(feature = "compat")]
 mod whole;
 
-#[cfg(not(feature = "compat"))]
+#[cfg(not(any(feature = "compat", feature = "threads")))]
 pub(super) use own::*;
+#[cfg(all(feature = "threads", not(feature = "compat")))]
+pub(super) use processor::*;
 #[cfg(feature = "compat")]
 pub(super) use whole::*;
 
@@ -18,8 +22,8 @@ use std::pin::Pin;
 use serde_json::Value;
 
 use crate::Error;
+use crate::backend::Profile;
 use crate::backend::cpu::Precision;
-use crate::backend::webgpu::Profile;
 
 /// What a load decided, for `model.info`.
 pub(super) struct Choices {
@@ -41,6 +45,21 @@ pub(super) fn choice(name: &'static str, value: &Value, known: &'static str) -> 
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned);
     Error::Choice { name, value, known }
+}
+
+/// `None` for `auto`.
+#[cfg(not(feature = "compat"))]
+fn read_precision(value: &Value) -> Result<Option<Precision>, Error> {
+    match value.as_str() {
+        Some("auto") => Ok(None),
+        Some("fast") => Ok(Some(Precision::Fast)),
+        Some("exact") => Ok(Some(Precision::Exact)),
+        _ => Err(choice(
+            "precision",
+            value,
+            "\"auto\", \"fast\" and \"exact\"",
+        )),
+    }
 }
 
 fn name_of(precision: Precision) -> &'static str {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Choices, Finding, OnPhase, choice, name_of};
+use super::{Choices, Finding, OnPhase, choice, name_of, read_precision};
 use crate::Error;
 use crate::backend::cpu::{CpuBackend, Precision};
 use crate::backend::webgpu::{
@@ -228,6 +228,24 @@ pub(in crate::wasm) async fn pace(
     pace.map(Some).map_err(|error| Error::Session(error.into()))
 }
 
+/// How fast the kernels that were found run the model, as far as that was measured.
+pub(in crate::wasm) fn pace_of(found: &Found) -> Option<Pace> {
+    match found {
+        Found::Kernels(kernels, _) => kernels.report.pace,
+        Found::Refused(_) => None,
+    }
+}
+
+/// What was found out about a GPU, and whether an earlier load had.
+pub(in crate::wasm) fn report_of(found: &Found) -> Option<Value> {
+    let Found::Kernels(kernels, _) = found else {
+        return None;
+    };
+    let mut report = serde_json::to_value(&kernels.report).ok()?;
+    report["isKnown"] = kernels.is_known.into();
+    Some(report)
+}
+
 /// Takes what was found; the reason for using it, where there is another than before.
 pub(in crate::wasm) fn adopt(loader: &mut SessionLoader, found: Found) -> Option<String> {
     let Found::Kernels(kernels, reason) = found else {
@@ -308,15 +326,7 @@ fn read_variants(value: &Value) -> Option<Vec<InUse>> {
     named.collect()
 }
 
-fn read_precision(value: &Value) -> Result<Option<Precision>, Error> {
-    match value.as_str() {
-        Some("auto") => Ok(None),
-        Some("fast") => Ok(Some(Precision::Fast)),
-        Some("exact") => Ok(Some(Precision::Exact)),
-        _ => Err(choice(
-            "precision",
-            value,
-            "\"auto\", \"fast\" and \"exact\"",
-        )),
-    }
+/// `model.info.threads`.
+pub(in crate::wasm) fn threads(_: &Hardware) -> usize {
+    1
 }

@@ -84,6 +84,16 @@ pub(in crate::wasm) async fn pace(
 }
 
 /// Cannot be called.
+pub(in crate::wasm) fn pace_of(found: &Found) -> Option<Pace> {
+    match *found {}
+}
+
+/// Cannot be called.
+pub(in crate::wasm) fn report_of(found: &Found) -> Option<Value> {
+    match *found {}
+}
+
+/// Cannot be called.
 pub(in crate::wasm) fn adopt(_: &mut SessionLoader, found: Found) -> Option<String> {
     match found {}
 }
@@ -106,4 +116,9 @@ pub(in crate::wasm) fn backend(_: &Hardware) -> &'static str {
 /// `model.info.adapter`.
 pub(in crate::wasm) fn adapter(_: &Hardware) -> Option<String> {
     None
+}
+
+/// `model.info.threads`.
+pub(in crate::wasm) fn threads(_: &Hardware) -> usize {
+    1
 }

@@ -166,7 +166,7 @@ test('a run in a tab that was hidden is void', async ({ page, bench }) => {
 });
 
 test('what cannot be measured is said', async ({ page, bench }) => {
-  await page.goto(`${bench}?model=../models/tiny.gguf&webgpu=0&relaxed=0`);
+  await page.goto(`${bench}?model=../models/tiny.gguf&webgpu=0&best=0`);
   await measure(page).click();
   await expect(status(page)).toHaveText('Choose at least one engine.');
   await page.getByLabel('CPU, the best for this browser').check();

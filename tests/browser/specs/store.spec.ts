@@ -1,14 +1,14 @@
 // Models through the browser's own storage: what interrupts a download, and what it leaves.
 //
-// TOKENBROOK_KILLS: how often the tab is closed during the load of the default model; default 6.
+// TOKENBROOK_KILLS: how often the tab, or the browser with it, is closed during the load of the
+// default model; default 6.
 
 import type { Page } from '@playwright/test';
 import { stat } from 'node:fs/promises';
 
 import { expect, loadFailure, test } from '../support/app.js';
 import { MODEL } from '../support/package.js';
-import { clearStorage, openProfile, openTab } from '../support/profile.js';
-import type { Profile } from '../support/profile.js';
+import { Profile, clearStorage, openTab } from '../support/profile.js';
 import { FaultServer } from '../support/server.js';
 import { tinyModel, tinyShards } from '../support/tiny-model.js';
 
@@ -17,6 +17,8 @@ const WORKER = '/pkg/worker.js?segmentBytes=16384&backoffMs=5&stallMs=400&connec
 
 const TINY = tinyModel();
 const KILLS = Number(process.env['TOKENBROOK_KILLS'] ?? 6);
+/** Each third time it is the whole browser. */
+const BROWSER_EVERY = 3;
 
 let profile: Profile;
 /** Where models come from: another origin than the page's. */
@@ -24,7 +26,7 @@ let host: FaultServer;
 let page: Page;
 
 test.beforeAll(async ({ server }) => {
-  profile = await openProfile();
+  profile = await Profile.open();
   host = await FaultServer.start({
     '/tiny.gguf': TINY,
     '/slow.gguf': TINY,
@@ -156,6 +158,42 @@ test('a file that the engine refuses is not kept', async () => {
   expect(await ids(url)).toEqual(await right());
 });
 
+/** Runs in the page: cuts files in storage, or writes into them; gives how many. */
+async function damage([change, names]: readonly [string, string]): Promise<number> {
+  const root = await navigator.storage.getDirectory();
+  const models = await (await root.getDirectoryHandle('tokenbrook')).getDirectoryHandle('models');
+  let changed = 0;
+  for await (const folder of models.values()) {
+    for await (const file of (folder as FileSystemDirectoryHandle).values()) {
+      if (!(file instanceof FileSystemFileHandle) || !file.name.includes(names)) continue;
+      const { size } = await file.getFile();
+      const writable = await file.createWritable({ keepExistingData: true });
+      if (change === 'cut') await writable.truncate(size >> 1);
+      else await writable.write({ type: 'write', position: size >> 1, data: 'scribble' });
+      await writable.close();
+      changed += 1;
+    }
+  }
+  return changed;
+}
+
+test('what damages a journal costs the model, what damages a segment that segment', async () => {
+  const wanted = await right();
+  const options = { workerUrl: WORKER };
+  for (const change of ['cut', 'scribble']) {
+    await ids(tiny(), options);
+    expect(await page.evaluate(damage, [change, 'journal-'] as const)).toBe(2);
+    host.sent.clear();
+    expect(await ids(tiny(), options)).toEqual(wanted);
+    expect(sentOf('/tiny.gguf')).toBe(TINY.byteLength);
+    expect(await page.evaluate(damage, [change, '-00001.segment'] as const)).toBe(1);
+    host.sent.clear();
+    expect(await ids(tiny(), options)).toEqual(wanted);
+    expect(sentOf('/tiny.gguf')).toBe(16_384);
+    await clearStorage(page);
+  }
+});
+
 test('sha256: the right one loads, a wrong one is told with both', async () => {
   const digest = async (bytes: Uint8Array): Promise<string> =>
     Buffer.from(await crypto.subtle.digest('SHA-256', Buffer.from(bytes))).toString('hex');
@@ -234,6 +272,74 @@ test('without storage, as in private windows, it runs from memory and says why',
   expect(info.reason).toContain('private');
 });
 
+test('a plan tells what is here, what storage lacks, and diagnose what it has', async () => {
+  const planned = (workerUrl?: string): Promise<{ cachedBytes: number }> =>
+    page.evaluate(
+      ([url, workerUrl]) => tokenbrook.plan(url, { backend: 'cpu', workerUrl }),
+      [tiny(), workerUrl] as const,
+    );
+  const none = { fits: true, cachedBytes: 0, fetchBytes: TINY.byteLength };
+  expect(await planned()).toMatchObject(none);
+  const short = TINY.byteLength - 80_000;
+  const why = `storage is ${short} bytes short: it can run from memory this time`;
+  const small = await planned('/workers/small-storage.js');
+  expect(small).toMatchObject({ ...none, fits: false, why });
+  const failure = await loadFailure(page, tiny(), { workerUrl: '/workers/small-storage.js' });
+  expect(failure).toMatchObject({ code: 'storage-full' });
+  const { storage } = await page.evaluate(() => tokenbrook.diagnose());
+  expect(storage).toMatchObject({ opfs: true, persisted: expect.any(Boolean) });
+  expect(storage?.quotaBytes).toBeGreaterThan(storage?.usageBytes ?? Number.POSITIVE_INFINITY);
+  const slow = `${host.url}/slow.gguf?throttle=60000`;
+  await page.evaluate(
+    async ([url, workerUrl]) => {
+      const controller = new AbortController();
+      const onProgress = ({ durableBytes }: { durableBytes: number }): void => {
+        if (durableBytes > 20_000) controller.abort();
+      };
+      const { signal } = controller;
+      await tokenbrook.load(url, { workerUrl, onProgress, signal }).catch(() => undefined);
+    },
+    [slow, WORKER] as const,
+  );
+  const partial = await page.evaluate((url) => tokenbrook.plan(url, { backend: 'cpu' }), slow);
+  expect(partial.cachedBytes).toBeGreaterThan(20_000);
+  expect(partial.fetchBytes).toBe(TINY.byteLength - partial.cachedBytes);
+  await ids(tiny(), { workerUrl: WORKER });
+  expect(await planned()).toMatchObject({ cachedBytes: TINY.byteLength, fetchBytes: 0 });
+});
+
+test('eviction takes what was not used for longest, and a use counts', async () => {
+  host.routes.set('/other.gguf', TINY);
+  const other = `${host.url}/other.gguf`;
+  /** The use is noted right after the load, by the same worker. */
+  const use = (url: string): Promise<void> =>
+    page.evaluate(
+      async ([url, workerUrl]) => {
+        const model = await tokenbrook.load(url, { backend: 'cpu', workerUrl });
+        await new Promise((resume) => setTimeout(resume, 500));
+        await model.dispose();
+      },
+      [url, WORKER] as const,
+    );
+  await use(tiny());
+  await use(other);
+  const order = (): Promise<string[]> =>
+    page.evaluate(async () => (await tokenbrook.models.list()).map(({ source }) => source));
+  await expect.poll(order).toEqual([other, tiny()]);
+  await use(tiny());
+  await expect.poll(order).toEqual([tiny(), other]);
+  const evict = (maxBytes: number): Promise<string[]> =>
+    page.evaluate(
+      async (maxBytes) =>
+        (await tokenbrook.models.evict({ maxBytes })).map(({ source }) => source),
+      maxBytes,
+    );
+  expect(await evict(2 * TINY.byteLength)).toEqual([]);
+  expect(await evict(2 * TINY.byteLength - 1)).toEqual([other]);
+  expect(await order()).toEqual([tiny()]);
+  expect(await evict(0)).toEqual([tiny()]);
+});
+
 test('models: listed with what is there, deleted even while they are fetched', async () => {
   await ids(tiny(), { workerUrl: WORKER });
   const seen = await page.evaluate(
@@ -268,7 +374,7 @@ test('models: listed with what is there, deleted even while they are fetched', a
 });
 
 test(`${KILLS} closed tabs cost no more than what was in flight`, async ({ server }) => {
-  test.setTimeout(60_000 + KILLS * 20_000);
+  test.setTimeout(90_000 + KILLS * 20_000);
   const { size } = await stat(MODEL);
   server.sent.clear();
   // Of each of four transfers: the file lasts for about all of the tabs.
@@ -292,7 +398,8 @@ test(`${KILLS} closed tabs cost no more than what was in flight`, async ({ serve
     await tab.evaluate(startLoad, url);
     await tab.waitForTimeout(300 + 900 * random());
     const told = await tab.evaluate(() => (globalThis as unknown as { told: Told }).told);
-    await tab.close();
+    if (kill % BROWSER_EVERY === BROWSER_EVERY - 1) await profile.restart();
+    else await tab.close();
     if (told.first >= 0) {
       // Nothing that had been received was lost with the tab.
       expect(told.first).toBeGreaterThanOrEqual(received);
@@ -301,6 +408,7 @@ test(`${KILLS} closed tabs cost no more than what was in flight`, async ({ serve
     gained = Math.max(told.received - told.first, 0);
   }
   expect(received).toBeGreaterThan(0);
+  page = await openTab(profile.context, server);
   await page.waitForTimeout(500);
   count();
   const made = await ids(url);

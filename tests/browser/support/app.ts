@@ -30,6 +30,13 @@ document.title = 'ready';
 
 export const CSP = "default-src 'none'; connect-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
 
+/** A page that may share memory between threads, under the same policy. */
+export const ISOLATED = {
+  'content-security-policy': CSP,
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-embedder-policy': 'require-corp',
+};
+
 export const test = base.extend<object, { server: FaultServer }>({
   server: [
     async ({}, use) => {
@@ -41,6 +48,9 @@ export const test = base.extend<object, { server: FaultServer }>({
         '/csp/index.html': Buffer.from(PAGE),
         '/csp/page.js': Buffer.from(PAGE_SCRIPT),
         '/csp/pkg/': PACKAGE,
+        '/isolated/index.html': Buffer.from(PAGE),
+        '/isolated/page.js': Buffer.from(PAGE_SCRIPT),
+        '/isolated/pkg/': PACKAGE,
         '/pkg/': PACKAGE,
         '/workers/': join(ROOT, 'tests/browser/workers'),
         '/model.gguf': MODEL,
@@ -52,6 +62,8 @@ export const test = base.extend<object, { server: FaultServer }>({
         '/tiny-00002-of-00002.gguf': second,
       });
       server.headers.set('/csp/', { 'content-security-policy': CSP });
+      // Threads need no more of a policy than the rest.
+      server.headers.set('/isolated/', ISOLATED);
       await use(server);
       await server.stop();
     },

@@ -5,6 +5,7 @@ const ALIGNMENT = 32;
 
 /** ggml's ids of the types used here. */
 export const F32 = 0;
+export const Q8_0 = 8;
 /** A type that exists and that nothing here computes with. */
 export const IQ2_XXS = 16;
 
@@ -26,6 +27,21 @@ export interface Tensor {
 
 /** The bytes of one file. */
 export function writeGguf(metadata: Record<string, Value>, tensors: Tensor[]): Uint8Array {
+  const sized = tensors.map(({ data, ...tensor }) => ({ ...tensor, bytes: data.byteLength }));
+  const file = new Writer();
+  file.raw(writeHeader(metadata, sized));
+  for (const { data } of tensors) {
+    file.raw(data);
+    file.pad();
+  }
+  return file.bytes();
+}
+
+/** What comes before the data of the first tensor. */
+export function writeHeader(
+  metadata: Record<string, Value>,
+  tensors: readonly (Omit<Tensor, 'data'> & { bytes: number })[],
+): Uint8Array {
   const header = new Writer();
   header.raw(Buffer.from('GGUF'));
   header.u32(3);
@@ -36,23 +52,20 @@ export function writeGguf(metadata: Record<string, Value>, tensors: Tensor[]): U
     header.value(value);
   }
   let offset = 0;
-  for (const { name, shape, type, data } of tensors) {
+  for (const { name, shape, type, bytes } of tensors) {
     header.text(name);
     header.u32(shape.length);
     for (const size of shape) header.u64(size);
     header.u32(type);
     header.u64(offset);
-    offset = align(offset + data.byteLength);
+    offset = align(offset + bytes);
   }
   header.pad();
-  for (const { data } of tensors) {
-    header.raw(data);
-    header.pad();
-  }
   return header.bytes();
 }
 
-function align(bytes: number): number {
+/** The next multiple of what tensors are aligned to. */
+export function align(bytes: number): number {
   return Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
 }
 

@@ -8,7 +8,8 @@ import { extname, join } from 'node:path';
 import { MODEL, ROOT } from './package.js';
 import { tinyModel } from './tiny-model.js';
 
-const DIST = process.env['TOKENBROOK_DIST'] ?? join(ROOT, 'dist');
+/** The built pages. */
+export const DIST = process.env['TOKENBROOK_DIST'] ?? join(ROOT, 'dist');
 
 /** The pages work wherever they lie; a sub-path shows it. */
 const SUB_PATH = '/some/folder/';
@@ -29,22 +30,36 @@ export interface PageServer {
   close(): Promise<void>;
 }
 
-/** Starts the server; `list` says whether there is a `models/index.json`. */
-export async function servePages(options: { list: boolean }): Promise<PageServer> {
+interface ServeOptions {
+  /** Whether there is a `models/index.json`. */
+  list: boolean;
+  /** Pages other than the built ones. */
+  folder?: string;
+  /** Requests seen, by path below the pages' folder. */
+  seen?: string[];
+}
+
+/** Starts the server. */
+export async function servePages(options: ServeOptions): Promise<PageServer> {
   if (!existsSync(join(DIST, 'index.html'))) {
     throw new Error(`${DIST} holds no pages: run \`cargo xtask build\` first`);
   }
-  const server = createServer((request, response) => answer(request, response, options.list));
+  const server = createServer((request, response) => answer(request, response, options));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
   const url = `http://127.0.0.1:${port}${SUB_PATH}`;
   return { url, stalledUrl: `${url}models/stalled.gguf`, close: () => close(server) };
 }
 
-function answer(request: IncomingMessage, response: ServerResponse, list: boolean): void {
+function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { list, folder = DIST, seen }: ServeOptions,
+): void {
   const { pathname } = new URL(request.url ?? '/', 'http://localhost');
   const path = pathname.startsWith(SUB_PATH) ? pathname.slice(SUB_PATH.length) : undefined;
   if (path === undefined || path.includes('..')) return notFound(response);
+  seen?.push(path);
   if (path === 'models/index.json' && list) {
     const entry = { name: 'SmolLM2-135M-Instruct', url: 'default.gguf', bytes: modelBytes() };
     response.setHeader('content-type', 'application/json');
@@ -59,7 +74,7 @@ function answer(request: IncomingMessage, response: ServerResponse, list: boolea
     return;
   }
   if (path === 'models/stalled.gguf') return stall(response);
-  return sendFile(response, join(DIST, path.replace(/(^|\/)$/, '$1index.html')));
+  return sendFile(response, join(folder, path.replace(/(^|\/)$/, '$1index.html')));
 }
 
 /** Size of the default model's file. */

@@ -8,25 +8,39 @@ import { join } from 'node:path';
 
 import type { FaultServer } from './server.js';
 
-export interface Profile {
+/** A folder, and the browser that runs on it. */
+export class Profile {
+  readonly #folder: string;
   context: BrowserContext;
-  close(): Promise<void>;
+
+  private constructor(folder: string, context: BrowserContext) {
+    this.#folder = folder;
+    this.context = context;
+  }
+
+  static async open(): Promise<Profile> {
+    const folder = mkdtempSync(join(tmpdir(), 'tokenbrook-profile-'));
+    return new Profile(folder, await launch(folder));
+  }
+
+  /** Ends the browser, whatever its pages are at, and starts it anew on the same folder. */
+  async restart(): Promise<void> {
+    await this.context.close();
+    this.context = await launch(this.#folder);
+  }
+
+  async close(): Promise<void> {
+    await this.context.close();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
 }
 
-export async function openProfile(): Promise<Profile> {
-  const folder = mkdtempSync(join(tmpdir(), 'tokenbrook-profile-'));
-  const context = await chromium.launchPersistentContext(folder, {
+function launch(folder: string): Promise<BrowserContext> {
+  return chromium.launchPersistentContext(folder, {
     executablePath: process.env['TOKENBROOK_CHROMIUM'] ?? '/usr/bin/chromium',
     headless: true,
     args: ['--no-sandbox', '--disable-quic', '--no-first-run', '--disable-sync'],
   });
-  return {
-    context,
-    close: async () => {
-      await context.close();
-      rmSync(folder, { recursive: true, force: true });
-    },
-  };
 }
 
 /** A page with the package imported as `tokenbrook`. */

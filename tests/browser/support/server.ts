@@ -20,13 +20,17 @@ const TYPES: Record<string, string> = {
 
 const CHUNK_BYTES = 256 * 1024;
 
-/** A file or folder on disk, or bytes in memory. */
-export type Content = string | Uint8Array;
-
-interface Body {
+/** A file that is made while it is sent. */
+export interface Made {
   bytes: number;
   etag: string;
   read(start: number, end: number): Promise<Uint8Array>;
+}
+
+/** A file or folder on disk, bytes in memory, or neither. */
+export type Content = string | Uint8Array | Made;
+
+interface Body extends Made {
   close(): Promise<void>;
 }
 
@@ -188,7 +192,10 @@ interface Transfer {
   pathname: string;
 }
 
-async function openBody(content: string | Uint8Array): Promise<Body | undefined> {
+async function openBody(content: Content): Promise<Body | undefined> {
+  if (typeof content !== 'string' && 'read' in content) {
+    return { ...content, close: async () => undefined };
+  }
   if (typeof content !== 'string') {
     return {
       bytes: content.byteLength,

@@ -16,6 +16,10 @@ const TEMPLATE =
   "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n" +
   '{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}';
 
+function vocabulary(): string[] {
+  return [...CONTROL, ...byteCharacters(), 'th'];
+}
+
 /** The character that stands for each byte in a byte-level vocabulary, as GPT-2 defines it. */
 function byteCharacters(): string[] {
   const printable = (byte: number): boolean =>
@@ -26,7 +30,8 @@ function byteCharacters(): string[] {
   );
 }
 
-function metadata(tokens: string[]): Record<string, Value> {
+/** All that a Llama's header says, for this one's sizes. */
+export function metadata(tokens = vocabulary()): Record<string, Value> {
   return {
     'general.architecture': { text: 'llama' },
     'general.name': { text: 'Tiny' },
@@ -137,7 +142,7 @@ export function tinyShards(): [Uint8Array, Uint8Array] {
 }
 
 function parts(options: TinyOptions): { values: Record<string, Value>; list: Tensor[] } {
-  const tokens = [...CONTROL, ...byteCharacters(), 'th'];
+  const tokens = vocabulary();
   const list = tensors(tokens.length);
   options.edit?.(list);
   return { values: { ...metadata(tokens), ...options.metadata }, list };

@@ -31,6 +31,8 @@ pub(crate) enum Module {
     Engine,
     /// The same, for browsers that have relaxed SIMD.
     Relaxed,
+    /// The same for the processor alone, on several threads.
+    Threads,
     /// The models of candle-transformers, in place of the forward pass.
     Compat,
     /// Server-sent events, the mock server, the stopwatch and the client.
@@ -38,13 +40,20 @@ pub(crate) enum Module {
 }
 
 impl Module {
-    pub(crate) const ALL: [Self; 4] = [Self::Engine, Self::Relaxed, Self::Compat, Self::Streaming];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Engine,
+        Self::Relaxed,
+        Self::Threads,
+        Self::Compat,
+        Self::Streaming,
+    ];
 
     /// What wasm-bindgen names its output after: `NAME.js` and `NAME_bg.wasm`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Engine => "engine",
             Self::Relaxed => "engine-relaxed",
+            Self::Threads => "engine-threads",
             Self::Compat => "compat",
             Self::Streaming => "streaming",
         }
@@ -64,11 +73,20 @@ impl Module {
         }
     }
 
-    /// What cargo and clippy need to build this one.
+    /// What clippy needs to see this one; the dependencies are those of the others.
+    pub(crate) fn clippy_features(self) -> &'static [&'static str] {
+        match self {
+            Self::Threads => &["--features", "compat-dependencies,threads"],
+            _ => self.features(),
+        }
+    }
+
+    /// What cargo needs to build this one.
     pub(crate) fn features(self) -> &'static [&'static str] {
         match self {
             Self::Engine => &["--features", "compat-dependencies"],
             Self::Relaxed => &["--features", "compat-dependencies,relaxed-simd"],
+            Self::Threads => &["--no-default-features", "--features", "threads"],
             Self::Compat => &["--features", "compat"],
             Self::Streaming => &crate::wasm::STREAMING,
         }
@@ -78,6 +96,7 @@ impl Module {
     pub(crate) fn artifact(self, kind: Kind) -> PathBuf {
         match self {
             Self::Relaxed | Self::Compat => Wasm::own_artifact(self.name(), self.profile(kind)),
+            Self::Threads => Wasm::threads_artifact(self.profile(kind)),
             Self::Engine | Self::Streaming => Wasm::artifact(self.profile(kind)),
         }
     }
@@ -100,7 +119,7 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<()> {
         return Ok(());
     }
     pages::build()?;
-    print_sizes()
+    print_sizes(kind)
 }
 
 /// Makes `pkg/`, with these modules made anew and the others as they are.
@@ -133,7 +152,13 @@ fn compile(wasm: &Wasm, kind: Kind, module: Module) -> Result<()> {
 }
 
 fn compile_anew(wasm: &Wasm, kind: Kind, module: Module) -> Result<()> {
-    let mut cargo = wasm.cargo();
+    let mut cargo = match module {
+        Module::Threads => {
+            let (compiler, sysroot) = setup::threads(wasm)?;
+            compiler.threads_cargo(&sysroot)
+        }
+        _ => wasm.cargo(),
+    };
     let own_place = matches!(module, Module::Relaxed | Module::Compat);
     let command = if own_place { "rustc" } else { "build" };
     cargo.args([command, "--lib", "--package", "tokenbrook"]);
@@ -153,9 +178,16 @@ fn compile_anew(wasm: &Wasm, kind: Kind, module: Module) -> Result<()> {
 }
 
 /// Prints raw, gzip and brotli sizes; fails when a module is larger than it may be.
-pub(crate) fn print_sizes() -> Result<()> {
+pub(crate) fn print_sizes(kind: Kind) -> Result<()> {
     let mut sizes: Command = process::node_script("sizes.mjs");
-    sizes.arg(paths::at_root("target/xtask/sizes.json"));
+    if kind == Kind::Fast {
+        sizes.arg("--quick");
+    }
+    let cache = match kind {
+        Kind::Fast => "target/xtask/sizes-fast.json",
+        Kind::Release => "target/xtask/sizes.json",
+    };
+    sizes.arg(paths::at_root(cache));
     sizes.arg(paths::at_root("pkg")).arg(paths::at_root("dist"));
     process::print(&format!("{}\n", process::output_or_words(&mut sizes)?))
 }

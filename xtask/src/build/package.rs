@@ -75,7 +75,7 @@ fn bind(compiled: &Path, name: &str) -> Result<()> {
 fn optimize(file: &Path, module: Module) -> Result<()> {
     let level = match module {
         Module::Streaming => "-Oz",
-        Module::Engine | Module::Relaxed | Module::Compat => "-O3",
+        Module::Engine | Module::Relaxed | Module::Threads | Module::Compat => "-O3",
     };
     eprintln!(
         "build: wasm-opt {level}, {} (minutes for an engine)",
@@ -87,8 +87,11 @@ fn optimize(file: &Path, module: Module) -> Result<()> {
         .current_dir(paths::root())
         .arg("node_modules/binaryen/bin/wasm-opt");
     command.arg(level).args(WASM_OPT);
-    if module == Module::Relaxed {
+    if matches!(module, Module::Relaxed | Module::Threads) {
         command.arg("--enable-relaxed-simd");
+    }
+    if module == Module::Threads {
+        command.arg("--enable-threads");
     }
     command.arg(file).arg("-o").arg(&smaller);
     process::run(&mut command)?;
@@ -101,10 +104,12 @@ fn face() -> Result<()> {
         .text(env!("CARGO_PKG_VERSION"))
         .path(&paths::at_root("js"))?
         .path(&paths::at_root("package-lock.json"))?
-        .path(&pkg().join("engine.d.ts"))?
-        .path(&pkg().join("engine-relaxed.d.ts"))?
-        .path(&pkg().join("compat.d.ts"))?
-        .path(&pkg().join("streaming.d.ts"))?;
+        .path(&paths::at_root("xtask/node/bundle-workers.mjs"))?;
+    for module in Module::ALL {
+        for ending in ["js", "d.ts"] {
+            inputs = inputs.path(&pkg().join(format!("{}.{ending}", module.name())))?;
+        }
+    }
     for text in TEXTS {
         inputs = inputs.path(&paths::at_root(text))?;
     }
@@ -116,6 +121,8 @@ fn face() -> Result<()> {
             eprintln!("build: tsc");
             remove_last_face()?;
             process::run(&mut tsc("js"))?;
+            process::run(&mut tsc("js/node"))?;
+            bundle_workers()?;
             for text in TEXTS {
                 fs::copy(paths::at_root(text), pkg().join(text))
                     .with_context(|| format!("cannot copy `{text}` into the package"))?;
@@ -125,6 +132,13 @@ fn face() -> Result<()> {
         },
     )?;
     Ok(())
+}
+
+/// Makes scripts of the workers that sites can serve as they are.
+fn bundle_workers() -> Result<()> {
+    let mut command = process::node_script("bundle-workers.mjs");
+    command.arg(pkg()).arg(env!("CARGO_PKG_VERSION"));
+    process::run(&mut command)
 }
 
 /// The TypeScript compiler on one project folder.
@@ -145,7 +159,8 @@ fn remove_last_face() -> Result<()> {
             let rest = name.strip_prefix(module.name());
             rest.is_some_and(|rest| rest.starts_with('.') || rest.starts_with("_bg."))
         });
-        if bound {
+        // Scripts of dependencies lie in a folder of their own.
+        if bound || name == "snippets" {
             continue;
         }
         if entry.file_type()?.is_dir() {

@@ -71,9 +71,17 @@ pub(crate) fn for_tests() -> Result<Ready> {
     Ok(ready)
 }
 
+/// A compiler, and its sysroot with a standard library for threads in wasm32.
+pub(crate) fn threads(wasm: &Wasm) -> Result<(Wasm, PathBuf)> {
+    step("wasm32 standard library with threads", || {
+        standard_library::with_threads(wasm)
+    })
+}
+
 /// Runs the steps that `build` needs: no browser, no model.
 pub(crate) fn for_build() -> Result<Wasm> {
     let wasm = step("wasm32 standard library", standard_library::ready)?;
+    threads(&wasm)?;
     step("npm packages", npm::ready)?;
     Ok(wasm)
 }

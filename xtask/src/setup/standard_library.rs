@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::apt;
 use crate::paths::{self, Scratch};
 use crate::process;
-use crate::wasm::{TARGET, Wasm, clear_rustup, has_core};
+use crate::wasm::{TARGET, THREADS_FEATURES, Wasm, has_core};
 
 const PACKAGES: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "rust-web-clippy"];
 const DEBIAN_BIN: &str = "/usr/bin";
@@ -27,7 +27,7 @@ pub(crate) fn ready() -> Result<Wasm> {
     }
     if paths::find_program("rustup").is_some() {
         eprintln!("setup: rustup target add {TARGET}");
-        if rustup_adds_target() && rustup_has_target() {
+        if rustup_adds(&["target", "add", TARGET]) && rustup_has_target() {
             return Ok(Wasm::Rustup);
         }
         eprintln!("setup: rustup could not install it; trying Debian's compiler");
@@ -39,16 +39,40 @@ pub(crate) fn ready() -> Result<Wasm> {
     debian()
 }
 
+/// A compiler, and its sysroot with a standard library for threads. No toolchain brings one: it
+/// is built from the sources that rustup, or Debian, has.
+pub(crate) fn with_threads(wasm: &Wasm) -> Result<(Wasm, PathBuf)> {
+    let mut compiler = wasm.clone();
+    if matches!(compiler, Wasm::Rustup) && !rustup_has_sources() {
+        eprintln!("setup: rustup component add rust-src");
+        if !(rustup_adds(&["component", "add", "rust-src"]) && rustup_has_sources()) {
+            eprintln!("setup: rustup could not install it; trying Debian's compiler");
+            apt::install(&PACKAGES, "the sources of the standard library")?;
+            compiler = debian()?;
+        }
+    }
+    let sysroot = built(&compiler, THREADS_FEATURES, "threads")?;
+    Ok((compiler, sysroot))
+}
+
+fn rustup_has_sources() -> bool {
+    let sysroot = process::output(Command::new("rustc").args(["--print", "sysroot"]));
+    sysroot.is_ok_and(|sysroot| {
+        let sources = Path::new(&sysroot).join("lib/rustlib/src/rust/library");
+        sources.join("Cargo.lock").exists()
+    })
+}
+
 fn rustup_has_target() -> bool {
     process::output(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]))
         .is_ok_and(|dir| has_core(Path::new(&dir)))
 }
 
-/// Whether `rustup target add` succeeds in the time that it is given.
-fn rustup_adds_target() -> bool {
+/// Whether rustup succeeds in the time that it is given.
+fn rustup_adds(what: &[&str]) -> bool {
     let mut command = Command::new("rustup");
     command
-        .args(["target", "add", TARGET])
+        .args(what)
         .stdin(Stdio::null())
         .stdout(Stdio::null());
     command
@@ -74,23 +98,32 @@ fn succeeds_within(mut child: Child, limit: Duration) -> bool {
     }
 }
 
-/// Debian's compiler with our sysroot, which is built when this compiler has none yet.
+/// Debian's compiler with our sysroot.
 fn debian() -> Result<Wasm> {
     let bin = PathBuf::from(DEBIAN_BIN);
-    let mut version = Command::new(bin.join("rustc"));
-    clear_rustup(&mut version);
-    let version = process::output(version.arg("--version"))?;
-    let sysroot = paths::cache()?.join("sysroot").join(key(&version));
-    if !has_core(&library_folder(&sysroot)) {
-        eprintln!("setup: building the wasm32 standard library of {version} (about a minute)");
-        build(&bin, &sysroot)?;
-    }
-    link_linker(&sysroot)?;
+    let sysroot = PathBuf::new();
+    let compiler = Wasm::Debian {
+        bin: bin.clone(),
+        sysroot,
+    };
+    let sysroot = built(&compiler, "-C target-feature=+simd128", "simd128")?;
     Ok(Wasm::Debian { bin, sysroot })
 }
 
-/// A folder name for a compiler's version line.
-fn key(version: &str) -> String {
+/// The sysroot of this compiler with these features, which is built when there is none yet.
+fn built(compiler: &Wasm, features: &str, name: &str) -> Result<PathBuf> {
+    let version = process::output(compiler.rustc().arg("--version"))?;
+    let sysroot = paths::cache()?.join("sysroot").join(key(&version, name));
+    if !has_core(&library_folder(&sysroot)) {
+        eprintln!("setup: building the wasm32 standard library of {version} (a minute or two)");
+        build(compiler, features, &sysroot)?;
+    }
+    link_linker(&sysroot)?;
+    Ok(sysroot)
+}
+
+/// A folder name for a compiler's version line and what its library is for.
+fn key(version: &str, library: &str) -> String {
     let mut name = String::new();
     for part in version.split(|c: char| !c.is_ascii_alphanumeric() && c != '.') {
         if !part.is_empty() {
@@ -98,7 +131,7 @@ fn key(version: &str) -> String {
             name.push('-');
         }
     }
-    name + "simd128"
+    name + library
 }
 
 fn library_folder(sysroot: &Path) -> PathBuf {
@@ -106,7 +139,7 @@ fn library_folder(sysroot: &Path) -> PathBuf {
 }
 
 /// Builds std with an empty crate and gathers the libraries that cargo left.
-fn build(bin: &Path, sysroot: &Path) -> Result<()> {
+fn build(compiler: &Wasm, features: &str, sysroot: &Path) -> Result<()> {
     let scratch = Scratch::beside(sysroot)?;
     let krate = scratch.path().join("empty");
     fs::create_dir_all(krate.join("src"))?;
@@ -114,19 +147,14 @@ fn build(bin: &Path, sysroot: &Path) -> Result<()> {
     fs::write(krate.join("Cargo.toml"), format!("{manifest}[workspace]\n"))?;
     fs::write(krate.join("src/lib.rs"), "")?;
 
-    let mut command = Command::new(bin.join("cargo"));
-    clear_rustup(&mut command);
+    let mut command = compiler.plain_cargo();
     command
         .current_dir(&krate)
-        .env("RUSTC", bin.join("rustc"))
         .env("CARGO_TARGET_DIR", krate.join("target"))
         // Building std is not stable; the flag opens it on a release compiler.
         .env("RUSTC_BOOTSTRAP", "1")
         // Without bitcode, fat LTO fails later.
-        .env(
-            "RUSTFLAGS",
-            "-C target-feature=+simd128 -C embed-bitcode=yes",
-        )
+        .env("RUSTFLAGS", format!("{features} -C embed-bitcode=yes"))
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .args(["build", "--quiet", "--release", "--target", TARGET])
         .arg("-Zbuild-std=std,panic_abort");
@@ -208,8 +236,8 @@ mod tests {
     fn key_is_one_plain_folder_name_for_a_version_line() {
         let line = "rustc 1.96.0 (ac68faa20 2026-05-25) (built from a source tarball)";
         let want = "rustc-1.96.0-ac68faa20-2026-05-25-built-from-a-source-tarball-simd128";
-        assert_eq!(key(line), want);
-        assert!(!key("rustc ../../x").contains('/'));
+        assert_eq!(key(line, "simd128"), want);
+        assert!(!key("rustc ../../x", "threads").contains('/'));
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl Run {
         }
         self.step("build", |_| {
             build::fast(&ready.wasm)?;
-            build::print_sizes()
+            build::print_sizes(Kind::Fast)
         })?;
         self.step("type check", |_| type_check())?;
         self.step("script tests", script_tests)?;
@@ -120,7 +120,7 @@ impl Run {
             self.step(&format!("clippy for wasm32, {}", module.name()), |_| {
                 let mut clippy = ready.wasm.clippy();
                 clippy.args(["--package", "tokenbrook", "--lib"]);
-                clippy.args(module.features());
+                clippy.args(module.clippy_features());
                 clippy.args(["--target", crate::wasm::TARGET]);
                 // The build's own profile: macros and build scripts are compiled once for both.
                 clippy.args(["--profile", module.profile(Kind::Fast)]);
@@ -169,7 +169,7 @@ fn cargo() -> Command {
 
 /// Every TypeScript project of the checkout.
 fn type_check() -> Result<()> {
-    for project in ["js", "www", "tests/browser"] {
+    for project in ["js", "js/node", "www", "tests/browser"] {
         if paths::at_root(project).join("tsconfig.json").exists() {
             process::run(package::tsc(project).arg("--noEmit"))?;
         }

@@ -1,6 +1,6 @@
 //! The comparison of every kernel with its plain twin, bit for bit, on sizes that leave rests.
 
-use super::{Product, dequantize, form, run};
+use super::{Method, Product, dequantize, form, method, run};
 use crate::backend::BackendError;
 use crate::backend::cpu::packed::{Layout, NO_VALUES, Packed, ROWS};
 use crate::backend::cpu::rounded::{Digits, Rounded};
@@ -29,19 +29,31 @@ pub(in crate::backend::cpu) fn differing() -> Result<Vec<&'static str>, BackendE
     let mut found = Vec::new();
     for ggml_type in TYPES {
         for (seed, size) in (1..).zip(SIZES) {
-            let few = agrees(ggml_type, Digits::Few, size, seed)?;
-            if !few || !agrees(ggml_type, Digits::Many, size, seed)? {
-                found.push(ggml_type.name());
-                break;
+            let cases = methods()
+                .iter()
+                .flat_map(|&method| [Digits::Few, Digits::Many].map(|digits| (method, digits)));
+            for case in cases {
+                if !agrees(ggml_type, case, size, seed)? {
+                    found.push(ggml_type.name());
+                }
             }
         }
     }
+    found.dedup();
     Ok(found)
+}
+
+/// The methods that this module was built with.
+fn methods() -> &'static [Method] {
+    match method() {
+        Method::Words => &[Method::Words],
+        Method::Pairs | Method::Quads => &[Method::Pairs, Method::Quads],
+    }
 }
 
 fn agrees(
     ggml_type: GgmlType,
-    digits: Digits,
+    (method, digits): (Method, Digits),
     (rows, wide, tokens): (usize, usize, usize),
     seed: u64,
 ) -> Result<bool, BackendError> {
@@ -53,8 +65,8 @@ fn agrees(
     let mut random = Random(seed);
     let row_bytes = usize::try_from(row_bytes).unwrap_or(0);
     let bytes = blocks(&mut random, ggml_type, rows * row_bytes);
-    let weights = Packed::new(ggml_type, layout, [rows, cols], &bytes)?;
-    let mut x = Rounded::new(form(layout, digits));
+    let weights = Packed::new((ggml_type, layout, method), [rows, cols], &bytes)?;
+    let mut x = Rounded::new(form(layout, digits), method);
     let values: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
     x.fill(&values, cols);
     let product = Product {

@@ -11,7 +11,7 @@
 //!
 //! | module   | where                                                         |
 //! |----------|---------------------------------------------------------------|
-//! | `simd`   | wasm32: `relaxed-simd` with that feature, simd128 without      |
+//! | `simd`   | wasm32: relaxed SIMD with that feature, simd128 without       |
 //! | `values` | wasm32: weights in f32, for products that round nothing        |
 //! | `plain`  | elsewhere, and the twin that `simd` is compared with           |
 
@@ -26,11 +26,37 @@ mod values;
 
 use std::ops::Range;
 
+use bytemuck::Pod;
+
 use super::packed::{Layout, Packed, ROWS, Values};
-use super::rounded::{Digits, Form, Rounded, Row};
+use super::rounded::{Block, Digits, Form, Integers, Rounded, Rows, with_rows};
 
 /// Rows of activations that share a pass over a group.
 pub(super) const TOKENS: usize = 4;
+
+/// How integer products are summed. All give the same sums; which is the fastest depends on what
+/// the processor has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    /// Numbers of 16 bits: what simd128 and most native targets have.
+    #[cfg_attr(
+        all(target_arch = "wasm32", feature = "relaxed-simd"),
+        expect(dead_code, reason = "the relaxed ones are faster")
+    )]
+    Words,
+    /// Relaxed dot products of pairs of bytes, summed in 16 bits as far as they fit.
+    Pairs,
+    /// Relaxed dot products of four bytes.
+    Quads,
+}
+
+/// The best method here.
+pub(super) fn method() -> Method {
+    #[cfg(all(target_arch = "wasm32", feature = "relaxed-simd"))]
+    return simd::method();
+    #[cfg(not(all(target_arch = "wasm32", feature = "relaxed-simd")))]
+    Method::Words
+}
 
 /// What a product reads.
 #[derive(Clone, Copy, Debug)]
@@ -48,11 +74,17 @@ pub(super) trait Kernel {
     const WIDE: bool;
     const ZERO: i32;
     const SIGNED: bool;
+    /// Codes of a block of four rows.
+    type Codes: Pod + AsRef<[[u8; 16]]>;
+    /// Scales of four rows, then minima.
+    type Factors: Pod + AsRef<[[f32; ROWS]]>;
+    /// Small integers of a block where factors are wide.
+    type Steps: Pod + AsRef<[[i8; ROWS]]>;
 }
 
 macro_rules! kernels {
     ($($name:ident: $high:literal $halves:literal $mins:literal $wide:literal
-        $zero:literal $signed:literal),*) => {
+        $zero:literal $signed:literal $parts:literal $factors:literal $steps:literal),*) => {
         $(
             #[derive(Debug)]
             struct $name;
@@ -63,20 +95,23 @@ macro_rules! kernels {
                 const WIDE: bool = $wide;
                 const ZERO: i32 = $zero;
                 const SIGNED: bool = $signed;
+                type Codes = [[u8; 16]; $parts];
+                type Factors = [[f32; ROWS]; $factors];
+                type Steps = [[i8; ROWS]; $steps];
             }
         )*
     };
 }
 
 kernels! {
-    Four: 0 1 false false 8 false,
-    FourMin: 0 1 true false 0 false,
-    Five: 1 1 false false 16 false,
-    FiveMin: 1 1 true false 0 false,
-    FourWide: 0 1 true true 0 false,
-    FiveWide: 1 1 true true 0 false,
-    SixWide: 2 2 false true 32 false,
-    Eight: 0 1 false false 0 true
+    Four: 0 1 false false 8 false 4 1 0,
+    FourMin: 0 1 true false 0 false 4 2 0,
+    Five: 1 1 false false 16 false 5 1 0,
+    FiveMin: 1 1 true false 0 false 5 2 0,
+    FourWide: 0 1 true true 0 false 4 2 2,
+    FiveWide: 1 1 true true 0 false 5 2 2,
+    SixWide: 2 2 false true 32 false 6 1 2,
+    Eight: 0 1 false false 0 true 8 1 0
 }
 
 /// An expression with the kernel of a layout.
@@ -110,7 +145,7 @@ pub(super) fn form(layout: Layout, digits: Digits) -> Form {
     match (layout, digits) {
         (Layout::Codes { .. }, Digits::Few) => Form::Eight,
         (Layout::Codes { .. }, Digits::Many) => Form::Fourteen,
-        (Layout::Signed, _) => Form::Shifted,
+        (Layout::Signed, _) => Form::ForSigned,
     }
 }
 
@@ -146,7 +181,7 @@ fn run_kernel<K: Kernel, const PLAIN: bool>(work: &Work<'_>, out: &mut [f32]) {
         simd::run::<K>(work, out);
         return;
     }
-    plain::run::<K>(work, out);
+    with_rows!(&work.product.x.rows, blocks => plain::run::<K, _>(work, blocks, out));
 }
 
 /// A group of rows in f32, in the order in which it is packed.
@@ -166,13 +201,18 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Tiles of this work: the group, and its tokens.
-    fn tokens(&self, first: usize) -> [Row<'_>; TOKENS] {
-        std::array::from_fn(|i| self.product.x.row(first + i))
+    /// Rows `first ..` of rounded activations, without those of other tokens between.
+    fn tokens<'a, I, const T: usize>(
+        &self,
+        x: &'a [Block<I>],
+        first: usize,
+    ) -> [&'a [Block<I>]; T] {
+        let blocks = self.product.x.blocks();
+        std::array::from_fn(|i| &x[(first + i) * blocks..][..blocks])
     }
 
     /// Writes the four sums of a token and a group, as far as there are rows.
-    #[inline(always)]
+    #[inline]
     fn store(&self, (group, token): (usize, usize), sums: [f32; ROWS], out: &mut [f32]) {
         let [groups, tokens] = &self.ranges;
         let at = (token - tokens.start) * self.stride + (group - groups.start) * ROWS;

@@ -1,73 +1,79 @@
 //! The kernels in plain Rust: the same integers, the same order of additions.
 
-use super::{Kernel, ROWS, Row, TOKENS, Work};
+use super::{Block, Integers, Kernel, ROWS, TOKENS, Work};
 use crate::backend::cpu::packed::{COLS, Group, widen_codes, widen_signed};
 
-pub(super) fn run<K: Kernel>(work: &Work<'_>, out: &mut [f32]) {
+pub(super) fn run<K: Kernel, I: Integers>(work: &Work<'_>, x: &[Block<I>], out: &mut [f32]) {
     let [groups, tokens] = work.ranges.clone();
     for group in groups {
         let weights = work.product.weights.group(group);
         let mut token = tokens.start;
         while token + TOKENS <= tokens.end {
-            let sums = tile::<K, TOKENS>(weights, work.tokens(token));
+            let sums = tile::<K, I, TOKENS>(weights, work.tokens(x, token));
             for (i, sums) in sums.into_iter().enumerate() {
                 work.store((group, token + i), sums, out);
             }
             token += TOKENS;
         }
         for token in token..tokens.end {
-            let [sums] = tile::<K, 1>(weights, [work.product.x.row(token)]);
+            let [sums] = tile::<K, I, 1>(weights, work.tokens(x, token));
             work.store((group, token), sums, out);
         }
     }
 }
 
-fn tile<K: Kernel, const T: usize>(group: Group<'_>, x: [Row<'_>; T]) -> [[f32; ROWS]; T] {
-    let code_bytes = if K::SIGNED { 128 } else { 64 + 16 * K::HIGH };
+fn tile<K: Kernel, I: Integers, const T: usize>(
+    group: Group<'_>,
+    x: [&[Block<I>]; T],
+) -> [[f32; ROWS]; T] {
     let mut sums = [[0.0_f32; ROWS]; T];
     let mut codes = [0_i16; 128];
-    let blocks = group.codes.chunks_exact(code_bytes);
-    for (b, block) in blocks.enumerate() {
-        let [scales, mins] = group.scales(b, K::HALVES, K::MINS, K::WIDE);
+    let blocks = bytemuck::cast_slice::<u8, K::Codes>(group.codes);
+    for (b, block) in blocks.iter().enumerate() {
+        let factors = group.scales(b, K::HALVES, K::MINS, K::WIDE);
+        let block = block.as_ref().as_flattened();
         if K::SIGNED {
             widen_signed(block, &mut codes);
         } else {
             widen_codes(K::HIGH, block, &mut codes);
         }
         for (x, sums) in x.iter().zip(&mut sums) {
-            let halves = dot(&codes, &x.wide[b]);
-            let scale = x.scales[b];
-            if K::HALVES == 1 {
-                let offset = K::ZERO * (x.sums[b][0] + x.sums[b][1]);
-                for lane in 0..ROWS {
-                    let sum = halves[0][lane] + halves[1][lane] - offset;
-                    sums[lane] += sum as f32 * (scales[0][lane] * scale);
-                }
-            } else {
-                for half in 0..2 {
-                    let offset = K::ZERO * x.sums[b][half];
-                    for lane in 0..ROWS {
-                        let sum = halves[half][lane] - offset;
-                        sums[lane] += sum as f32 * (scales[half][lane] * scale);
-                    }
-                }
-            }
-            if K::MINS {
-                for (half, mins) in mins.iter().enumerate().take(K::HALVES) {
-                    let sum = if K::HALVES == 1 {
-                        x.sums[b][0] + x.sums[b][1]
-                    } else {
-                        x.sums[b][half]
-                    };
-                    let sum = scale * sum as f32;
-                    for lane in 0..ROWS {
-                        sums[lane] += mins[lane] * sum;
-                    }
-                }
-            }
+            let x = &x[b];
+            add_scaled::<K, I>(dot(&codes, &x.integers.wide()), factors, x, sums);
         }
     }
     sums
+}
+
+/// Adds sums of the halves of a block, times its factors.
+#[inline]
+fn add_scaled<K: Kernel, I>(
+    halves: [[i32; ROWS]; 2],
+    [scales, mins]: [[[f32; ROWS]; 2]; 2],
+    x: &Block<I>,
+    sums: &mut [f32; ROWS],
+) {
+    for half in 0..K::HALVES {
+        let x_sum = if K::HALVES == 1 {
+            x.sum
+        } else {
+            x.halves[half]
+        };
+        for lane in 0..ROWS {
+            let sum = if K::HALVES == 1 {
+                halves[0][lane] + halves[1][lane]
+            } else {
+                halves[half][lane]
+            };
+            let sum = sum - K::ZERO * x_sum;
+            sums[lane] += sum as f32 * (scales[half][lane] * x.scale);
+        }
+    }
+    if K::MINS {
+        for lane in 0..ROWS {
+            sums[lane] += mins[0][lane] * x.scaled_sum;
+        }
+    }
 }
 
 /// Sums of the two halves of a block for each of four rows. Products are added in pairs, which

@@ -1,9 +1,11 @@
 //! Packed weights against the plain dequantizer, products against sums in f64.
 
 use super::check::{Random, TYPES, blocks, differing};
-use super::{Product, form, product};
+use super::{Method, Product, form, product};
 use crate::backend::cpu::packed::{COLS, Layout, NO_VALUES, Packed, ROWS};
-use crate::backend::cpu::rounded::{Digits, Form, Rounded};
+use crate::backend::cpu::rounded::{
+    Block, Bytes, Digits, Form, Halves, Integers, Rounded, Rows, Shifted, Words,
+};
 use crate::gguf::GgmlType;
 use crate::quant;
 
@@ -13,10 +15,19 @@ fn weights(ty: GgmlType, [rows, cols]: [usize; 2], seed: u64) -> (Packed, Vec<f3
     let row_bytes = usize::try_from(row_bytes).expect("small");
     let bytes = blocks(&mut Random(seed), ty, rows * row_bytes);
     let layout = Layout::of(ty).expect("a type with kernels");
-    let packed = Packed::new(ty, layout, [rows, cols], &bytes).expect("memory is there");
+    let packed =
+        Packed::new((ty, layout, Method::Words), [rows, cols], &bytes).expect("memory is there");
     let mut values = vec![f32::NAN; rows * cols];
     quant::dequantize(ty, &bytes, &mut values).expect("whole blocks");
     (packed, values)
+}
+
+/// The blocks of rows that are kept as words.
+fn words(rounded: &Rounded) -> &[Block<Words>] {
+    match &rounded.rows {
+        Rows::Words(blocks) => blocks,
+        _ => panic!("other integers"),
+    }
 }
 
 #[test]
@@ -48,7 +59,7 @@ fn products_are_the_sums_of_rounded_activations() {
         let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
         for digits in [Digits::Few, Digits::Many] {
             let form = form(packed.layout, digits);
-            let mut rounded = Rounded::new(form);
+            let mut rounded = Rounded::new(form, Method::Words);
             rounded.fill(&x, cols);
             let mut found = vec![f32::NAN; rows * tokens];
             let whole = Product {
@@ -58,13 +69,14 @@ fn products_are_the_sums_of_rounded_activations() {
             product(whole, [0..packed.groups(), 0..tokens], &mut found, rows);
             let step = match form {
                 Form::Eight => 1.0 / 127.0,
-                Form::Fourteen | Form::Shifted => 1.0 / 8191.0,
+                Form::Fourteen | Form::ForSigned => 1.0 / 8191.0,
             };
             for t in 0..tokens {
-                let row = rounded.row(t);
-                let integers = row.wide.iter().zip(row.scales);
-                let integers: Vec<f64> = integers
-                    .flat_map(|(wide, scale)| wide.map(|x| f64::from(x) * f64::from(*scale)))
+                let integers: Vec<f64> = words(&rounded)
+                    .iter()
+                    .skip(t * cols / COLS)
+                    .take(cols / COLS)
+                    .flat_map(|x| x.integers.map(|i| f64::from(i) * f64::from(x.scale)))
                     .collect();
                 for (a, b) in integers.iter().zip(&x[t * cols..]) {
                     assert!(
@@ -94,7 +106,7 @@ fn a_part_of_a_product_has_the_bits_of_the_whole() {
     let (packed, _) = weights(GgmlType::Q4_1, [rows, cols], 6);
     let mut random = Random(7);
     let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
-    let mut rounded = Rounded::new(form(packed.layout, Digits::Few));
+    let mut rounded = Rounded::new(form(packed.layout, Digits::Few), Method::Words);
     rounded.fill(&x, cols);
     let of = Product {
         weights: &packed,
@@ -117,15 +129,35 @@ fn no_kernel_differs_from_its_twin() {
 #[test]
 fn what_is_not_finite_stays_so() {
     for form in Form::ALL {
-        let mut rounded = Rounded::new(form);
+        let mut rounded = Rounded::new(form, Method::Words);
         let mut x = [0.5_f32; 128];
         x[3] = f32::NAN;
         x[40] = f32::INFINITY;
         x[64..96].fill(0.0);
         rounded.fill(&x, 128);
-        let scales = rounded.row(0).scales;
-        assert!(scales[0].is_nan() && scales[1].is_nan());
-        assert_eq!((scales[2], rounded.row(0).wide[2]), (0.0, [0; 32]));
-        assert!(scales[3] > 0.0);
+        let [a, b, c, d] = words(&rounded) else {
+            panic!("four blocks");
+        };
+        assert!(a.scale.is_nan() && b.scale.is_nan());
+        assert!(a.scaled_sum.is_nan() && b.scaled_sum.is_nan());
+        assert_eq!((c.scale, c.integers), (0.0, [0; 32]));
+        assert!(d.scale > 0.0);
     }
+}
+
+#[test]
+fn integers_of_every_kind_are_those_that_they_were_made_of() {
+    fn same<I: Integers>(largest: i16) {
+        for first in (-largest..=largest).step_by(31) {
+            let given = std::array::from_fn(|i| {
+                let x = first + i16::try_from(i).expect("small");
+                x.min(largest)
+            });
+            assert_eq!(I::of(&given).wide(), given);
+        }
+    }
+    same::<Words>(8191);
+    same::<Bytes>(127);
+    same::<Halves>(8191);
+    same::<Shifted>(8191);
 }

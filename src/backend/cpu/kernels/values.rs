@@ -2,20 +2,20 @@
 
 use std::arch::wasm32::{
     f32x4_add, f32x4_convert_i32x4, f32x4_mul, i8x16_splat, i8x16_sub, i16x8_extend_high_i8x16,
-    i16x8_extend_low_i8x16, i32x4_extend_high_i16x8, i32x4_extend_low_i16x8, u8x16_splat,
-    u16x8_shr, v128, v128_and,
+    i16x8_extend_low_i8x16, i32x4_extend_high_i16x8, i32x4_extend_low_i16x8, v128,
 };
 
 use super::Kernel;
-use super::simd::{factors, load, splat_lanes, with_high};
+use super::simd::{Factors, codes as unsigned_codes, splat_lanes};
 use crate::backend::cpu::packed::{Group, ROWS, Values};
 
 /// A group, in the order in which it is packed.
 pub(super) fn dequantize<K: Kernel>(group: Group<'_>, out: &mut [Values]) {
     let code_bytes = if K::SIGNED { 128 } else { 64 + 16 * K::HIGH };
+    let factors = Factors::<K>::new(group, out.len());
     let blocks = group.codes.chunks_exact(code_bytes);
     for (b, (block, out)) in blocks.zip(out).enumerate() {
-        let [scales, mins] = factors::<K>(group, b).map(|both| both.map(splat_lanes));
+        let [scales, mins] = factors.of(b).map(|both| both.map(splat_lanes));
         let parts = block.as_chunks::<16>().0;
         for (quad, out) in out.iter_mut().enumerate() {
             let half = quad / 4 * (K::HALVES - 1);
@@ -28,12 +28,7 @@ pub(super) fn dequantize<K: Kernel>(group: Group<'_>, out: &mut [Values]) {
 /// Codes of a quad as signed bytes, less their zero.
 #[inline]
 fn codes<K: Kernel>(parts: &[[u8; 16]], quad: usize) -> v128 {
-    if K::SIGNED {
-        return load(&parts[quad]);
-    }
-    let bytes = load(&parts[quad % 4]);
-    let shifted = if quad < 4 { bytes } else { u16x8_shr(bytes, 4) };
-    let codes = with_high::<K>(v128_and(shifted, u8x16_splat(15)), parts, quad);
+    let codes = unsigned_codes::<K>(parts, quad);
     if K::ZERO == 0 {
         codes
     } else {

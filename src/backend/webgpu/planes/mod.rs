@@ -137,6 +137,14 @@ impl PlaneFormat {
         4 * words.iter().map(|&words| words as u64).sum::<u64>()
     }
 
+    /// Bytes of what takes `bytes` in the blocks of a file.
+    #[must_use]
+    pub fn held_bytes(self, ty: GgmlType, bytes: u64) -> u64 {
+        // Of a superblock, the longest unit that any format has.
+        let elements = bytes / ty.block_bytes().max(1) * ty.block_elements();
+        elements.div_ceil(256).saturating_mul(self.row_bytes(256))
+    }
+
     /// Whether elements are small integers with scales.
     #[must_use]
     pub fn is_quantized(self) -> bool {

@@ -3,6 +3,7 @@
 use super::super::rms_norm;
 use super::{Epilogue, Linear, Norm, Rows, Variant, linear, scratch_bytes};
 use crate::backend::ops::Activation;
+pub use crate::backend::random::random_blocks;
 use crate::backend::webgpu::check::{Case, Seeded, strided};
 use crate::backend::webgpu::planes::{Allocations, Matrix, PlaneFormat};
 use crate::backend::webgpu::recorder::Extents;
@@ -61,43 +62,6 @@ pub fn weights(
         }
     }
     Ok((matrix, values))
-}
-
-/// Blocks of any bits, but with scales of a usual size.
-#[must_use]
-pub fn random_blocks(ty: GgmlType, elements: usize, seeded: &mut Seeded) -> Vec<u8> {
-    let half = |seeded: &mut Seeded| half::f16::from_f32(0.02 * seeded.value()).to_le_bytes();
-    let [block, bytes] =
-        [ty.block_elements(), ty.block_bytes()].map(|size| usize::try_from(size).unwrap_or(1));
-    let mut blocks = Vec::with_capacity(elements / block * bytes);
-    for _ in 0..elements / block {
-        let start = blocks.len();
-        while blocks.len() - start < bytes {
-            blocks.extend(seeded.bits().to_le_bytes());
-        }
-        blocks.truncate(start + bytes);
-        let out = &mut blocks[start..];
-        // Where the 16-bit scales of a block are.
-        let scales: &[usize] = match ty {
-            GgmlType::Q2_K => &[80, 82],
-            GgmlType::Q3_K => &[108],
-            GgmlType::Q6_K => &[208],
-            GgmlType::Q4_1 | GgmlType::Q5_1 | GgmlType::Q4_K | GgmlType::Q5_K => &[0, 2],
-            _ => &[0],
-        };
-        match ty {
-            GgmlType::F32 => out.copy_from_slice(&seeded.value().to_le_bytes()),
-            GgmlType::Q8_K => out[..4].copy_from_slice(&(0.01 * seeded.value()).to_le_bytes()),
-            GgmlType::BF16 => {
-                out.copy_from_slice(&half::bf16::from_f32(seeded.value()).to_le_bytes());
-            }
-            GgmlType::MXFP4 => out[0] = 120 + out[0] % 8,
-            _ => scales
-                .iter()
-                .for_each(|&at| out[at..at + 2].copy_from_slice(&half(seeded))),
-        }
-    }
-    blocks
 }
 
 /// The twin: `x [T, K]`, `w [N, K]` → products `[T, N]`, summed in `f64`.

@@ -1,0 +1,320 @@
+//! The kernels of wasm32. They need no unsafe code: loads are casts of byte arrays, which
+//! compile to one instruction, and a module whose instructions an engine lacks does not start.
+//!
+//! A tile is written once, for any [`Dot`]: how integers are multiplied and summed. Everything in
+//! it is inlined, and loops over quads are written out, so that sums stay in registers.
+
+#[cfg(feature = "relaxed-simd")]
+mod relaxed;
+mod words;
+
+use std::arch::wasm32::{
+    f32x4_add, f32x4_convert_i32x4, f32x4_mul, f32x4_splat, i16x8_extend_low_i8x16, i32x4_add,
+    i32x4_extend_low_i16x8, i32x4_shuffle, i32x4_splat, i32x4_sub, u8x16_splat, u16x8_shl,
+    u16x8_shr, v128, v128_and, v128_or,
+};
+
+use super::{Block, Integers, Kernel, ROWS, Rows, TOKENS, Work};
+use crate::backend::cpu::packed::{Group, WIDE};
+use words::Words;
+
+#[cfg(feature = "relaxed-simd")]
+pub(super) use relaxed::method;
+
+/// Integer products of four rows of codes and a row of activations, lane by lane.
+trait Dot {
+    /// Activations of a block.
+    type Integers: Integers;
+    /// Codes of a quad, prepared.
+    type Codes: Copy;
+    type Sum: Copy;
+
+    /// Quads whose sum fits, of codes with so many bits beyond four.
+    fn chain(high: usize) -> usize;
+    fn codes(bytes: v128) -> Self::Codes;
+    fn signed_codes(bytes: &[u8; 16]) -> Self::Codes;
+    fn zero() -> Self::Sum;
+    /// Adds products of a quad: of signed codes or of unsigned ones.
+    fn add<const SIGNED: bool>(
+        sum: Self::Sum,
+        codes: Self::Codes,
+        x: &Self::Integers,
+        quad: usize,
+    ) -> Self::Sum;
+    /// The sums of four rows.
+    fn total(sum: Self::Sum) -> v128;
+    /// The total of a block of signed codes, less what a shift of the activations has added.
+    fn unshift(total: v128, group: Group<'_>, b: usize) -> v128;
+}
+
+/// Groups that share the activations of a single row.
+const GROUPS: usize = 2;
+
+/// A block of code for each number.
+macro_rules! unroll {
+    ($name:ident in $($value:literal)* => $body:block) => {
+        $({
+            let $name: usize = $value;
+            $body
+        })*
+    };
+}
+
+#[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
+pub(super) fn run<K: Kernel>(work: &Work<'_>, out: &mut [f32]) {
+    #[cfg(feature = "relaxed-simd")]
+    use {super::Method, relaxed::Pairs, relaxed::Quads};
+    let x = work.product.x;
+    match (&x.rows, x.method()) {
+        (Rows::Words(x), _) => run_with::<K, Words>(work, x, out),
+        #[cfg(feature = "relaxed-simd")]
+        (Rows::Bytes(x), Method::Pairs) => run_with::<K, Pairs<_>>(work, x, out),
+        #[cfg(feature = "relaxed-simd")]
+        (Rows::Halves(x), Method::Pairs) => run_with::<K, Pairs<_>>(work, x, out),
+        #[cfg(feature = "relaxed-simd")]
+        (Rows::Bytes(x), _) => run_with::<K, Quads<_>>(work, x, out),
+        #[cfg(feature = "relaxed-simd")]
+        (Rows::Halves(x), _) => run_with::<K, Quads<_>>(work, x, out),
+        #[cfg(feature = "relaxed-simd")]
+        (Rows::Shifted(x), _) => run_with::<K, Quads<_>>(work, x, out),
+        #[cfg(not(feature = "relaxed-simd"))]
+        (rows, _) => super::with_rows!(rows, x => super::plain::run::<K, _>(work, x, out)),
+    }
+}
+
+/// [`run`] with activations of this kind. Groups are taken two at a time where one row of
+/// activations leaves registers for it.
+#[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
+fn run_with<K: Kernel, D: Dot>(work: &Work<'_>, x: &[Block<D::Integers>], out: &mut [f32]) {
+    let [groups, tokens] = work.ranges.clone();
+    let mut group = groups.start;
+    if tokens.len() == 1 {
+        while group + GROUPS <= groups.end {
+            run_group::<K, D, GROUPS, 1>(work, group, x, out);
+            group += GROUPS;
+        }
+    }
+    for group in group..groups.end {
+        run_group::<K, D, 1, TOKENS>(work, group, x, out);
+    }
+}
+
+/// All tokens with `G` groups, `T` at a time.
+#[inline]
+#[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
+fn run_group<K: Kernel, D: Dot, const G: usize, const T: usize>(
+    work: &Work<'_>,
+    first: usize,
+    x: &[Block<D::Integers>],
+    out: &mut [f32],
+) {
+    let tokens = work.ranges[1].clone();
+    let groups: [Group<'_>; G] = std::array::from_fn(|i| work.product.weights.group(first + i));
+    let mut token = tokens.start;
+    while token + T <= tokens.end {
+        let sums = tile::<K, D, G, T>(groups, work.tokens(x, token));
+        for (g, sums) in sums.into_iter().enumerate() {
+            for (t, sum) in sums.into_iter().enumerate() {
+                work.store((first + g, token + t), bytemuck::cast(sum), out);
+            }
+        }
+        token += T;
+    }
+    for token in token..tokens.end {
+        let sums = tile::<K, D, G, 1>(groups, work.tokens(x, token));
+        for (g, [sum]) in sums.into_iter().enumerate() {
+            work.store((first + g, token), bytemuck::cast(sum), out);
+        }
+    }
+}
+
+#[inline]
+#[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
+fn tile<K: Kernel, D: Dot, const G: usize, const T: usize>(
+    groups: [Group<'_>; G],
+    x: [&[Block<D::Integers>]; T],
+) -> [[v128; T]; G] {
+    let len = x[0].len();
+    let x = x.map(|x| &x[..len]);
+    let codes = groups.map(|group| &bytemuck::cast_slice::<u8, K::Codes>(group.codes)[..len]);
+    let factors = groups.map(|group| Factors::<K>::new(group, len));
+    let mut sums = [[f32x4_splat(0.0); T]; G];
+    for b in 0..len {
+        let parts: [&[[u8; 16]]; G] = std::array::from_fn(|g| codes[g][b].as_ref());
+        let x: [&Block<D::Integers>; T] = std::array::from_fn(|t| &x[t][b]);
+        let totals = totals::<K, D, G, T>(parts, x);
+        for g in 0..G {
+            let factors = factors[g].of(b);
+            for t in 0..T {
+                let mut totals = totals[g][t];
+                if K::SIGNED {
+                    totals[0] = D::unshift(totals[0], groups[g], b);
+                }
+                sums[g][t] = scaled::<K, _>(sums[g][t], totals, factors, x[t]);
+            }
+        }
+    }
+    sums
+}
+
+/// Sums of the products of a block's integers: all of it, or of each half where those have
+/// scales of their own.
+#[inline]
+#[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
+fn totals<K: Kernel, D: Dot, const G: usize, const T: usize>(
+    parts: [&[[u8; 16]]; G],
+    x: [&Block<D::Integers>; T],
+) -> [[[v128; 2]; T]; G] {
+    let mut sums = [[D::zero(); T]; G];
+    let mut totals = [[[i32x4_splat(0); 2]; T]; G];
+    let chain = D::chain(K::HIGH).min(8 / K::HALVES);
+    unroll!(quad in 0 1 2 3 4 5 6 7 => {
+        for g in 0..G {
+            let codes = if K::SIGNED {
+                D::signed_codes(&parts[g][quad])
+            } else {
+                D::codes(codes::<K>(parts[g], quad))
+            };
+            for t in 0..T {
+                let x = &x[t].integers;
+                sums[g][t] = if K::SIGNED {
+                    D::add::<true>(sums[g][t], codes, x, quad)
+                } else {
+                    D::add::<false>(sums[g][t], codes, x, quad)
+                };
+            }
+        }
+        if (quad + 1) % chain == 0 {
+            let half = quad / 4 * (K::HALVES - 1);
+            let first = quad + 1 == chain || K::HALVES == 2 && quad + 1 == 4 + chain;
+            for g in 0..G {
+                for t in 0..T {
+                    let total = D::total(sums[g][t]);
+                    let before = &mut totals[g][t][half];
+                    *before = if first { total } else { i32x4_add(*before, total) };
+                    sums[g][t] = D::zero();
+                }
+            }
+        }
+    });
+    totals
+}
+
+/// Codes of a quad.
+#[inline]
+pub(super) fn codes<K: Kernel>(parts: &[[u8; 16]], quad: usize) -> v128 {
+    if K::SIGNED {
+        return load(&parts[quad]);
+    }
+    let bytes = load(&parts[quad % 4]);
+    let bytes = if quad < 4 { bytes } else { u16x8_shr(bytes, 4) };
+    let codes = v128_and(bytes, u8x16_splat(15));
+    // The bits beyond four.
+    let place = u32::try_from(quad).unwrap_or_default();
+    let (plane, bit, mask) = match K::HIGH {
+        0 => return codes,
+        1 => (4, place, 0x10),
+        _ => (4 + quad / 4, place % 4 * 2, 0x30),
+    };
+    let plane = load(&parts[plane]);
+    // Bits of the neighbouring byte that the shift brings along are masked off.
+    let bits = if bit <= 4 {
+        u16x8_shl(plane, 4 - bit)
+    } else {
+        u16x8_shr(plane, bit - 4)
+    };
+    v128_or(codes, v128_and(bits, u8x16_splat(mask)))
+}
+
+/// Adds a block's totals times its factors.
+#[inline]
+fn scaled<K: Kernel, I>(
+    mut sum: v128,
+    totals: [v128; 2],
+    [scales, mins]: [[v128; 2]; 2],
+    x: &Block<I>,
+) -> v128 {
+    let x_scale = f32x4_splat(x.scale);
+    for half in 0..K::HALVES {
+        let mut total = totals[half];
+        if K::ZERO != 0 {
+            let x_sum = if K::HALVES == 1 {
+                x.sum
+            } else {
+                x.halves[half]
+            };
+            total = i32x4_sub(total, i32x4_splat(K::ZERO * x_sum));
+        }
+        let factor = f32x4_mul(scales[half], x_scale);
+        sum = f32x4_add(sum, f32x4_mul(f32x4_convert_i32x4(total), factor));
+    }
+    if K::MINS {
+        sum = f32x4_add(sum, f32x4_mul(mins[0], f32x4_splat(x.scaled_sum)));
+    }
+    sum
+}
+
+/// What blocks of a group are multiplied by.
+#[derive(Clone, Copy)]
+pub(super) struct Factors<'a, K: Kernel> {
+    factors: &'a [K::Factors],
+    steps: &'a [K::Steps],
+}
+
+impl<'a, K: Kernel> Factors<'a, K> {
+    #[inline]
+    pub(super) fn new(group: Group<'a>, blocks: usize) -> Self {
+        let (factors, steps) = if K::WIDE {
+            (blocks / WIDE, blocks)
+        } else {
+            (blocks, 0)
+        };
+        Self {
+            factors: &bytemuck::cast_slice(group.factors)[..factors],
+            steps: &bytemuck::cast_slice(group.steps)[..steps],
+        }
+    }
+
+    /// [`Group::scales`], each of four rows in one register.
+    #[inline]
+    pub(super) fn of(&self, b: usize) -> [[v128; 2]; 2] {
+        let mut found = [[f32x4_splat(0.0); 2]; 2];
+        if !K::WIDE {
+            for (kind, factor) in self.factors[b].as_ref().iter().enumerate() {
+                found[kind] = [load_f32(factor); 2];
+            }
+            return found;
+        }
+        let steps = self.steps[b].as_ref();
+        for (kind, factor) in self.factors[b / WIDE].as_ref().iter().enumerate() {
+            for half in 0..K::HALVES {
+                let steps = steps[kind * K::HALVES + half].map(i8::cast_unsigned);
+                let steps = i16x8_extend_low_i8x16(i32x4_splat(i32::from_le_bytes(steps)));
+                let steps = f32x4_convert_i32x4(i32x4_extend_low_i16x8(steps));
+                found[kind][half] = f32x4_mul(load_f32(factor), steps);
+            }
+        }
+        found
+    }
+}
+
+#[inline]
+fn load(bytes: &[u8; 16]) -> v128 {
+    bytemuck::cast(*bytes)
+}
+
+#[inline]
+fn load_f32(values: &[f32; ROWS]) -> v128 {
+    bytemuck::cast(*values)
+}
+
+/// Each lane in all lanes of a register of its own.
+#[inline]
+pub(super) fn splat_lanes(lanes: v128) -> [v128; ROWS] {
+    [
+        i32x4_shuffle::<0, 0, 0, 0>(lanes, lanes),
+        i32x4_shuffle::<1, 1, 1, 1>(lanes, lanes),
+        i32x4_shuffle::<2, 2, 2, 2>(lanes, lanes),
+        i32x4_shuffle::<3, 3, 3, 3>(lanes, lanes),
+    ]
+}
