@@ -21,10 +21,19 @@ export interface SeriesFigures {
   tokensPerSecond: number | null;
 }
 
+/** Whose definition each figure has, for those who read the file. */
+export const DEFINITIONS = {
+  ttft: 'ttft.generator',
+  firstText: 'ttft.first_text',
+  tpot: 'tpot',
+  promptTokensPerSecond: 'promptTokens / ttft.generator',
+  tokensPerSecond: '1 / tpot',
+};
+
 /** Needs `ready` of the stopwatch. */
 export function figuresOf({ promptTokens, outputTokens, timelines }: Series): SeriesFigures {
   const { figures } = summarize(timelines);
-  const [ttft, tpot] = [figures['ttft.generator'], figures.tpot];
+  const { tpot, 'ttft.generator': ttft } = figures;
   return {
     promptTokens,
     outputTokens,

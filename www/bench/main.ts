@@ -11,7 +11,7 @@ import { LoadView } from '../shared/load-view.js';
 import { offeredModels, type ModelChoice } from '../shared/models.js';
 import { saveButtons, type Saved } from '../shared/save.js';
 import { keepPages } from '../shell.js';
-import { figuresOf, isMeasured, tableOf } from './figures.js';
+import { DEFINITIONS, figuresOf, isMeasured, tableOf } from './figures.js';
 import { BENCH_FIELDS, planOf, stepsOf, type Plan } from './plan.js';
 import { Results } from './results.js';
 import { runBench, type Outcome } from './run.js';
@@ -166,7 +166,8 @@ function saved(): Saved | undefined {
   return {
     name: 'bench',
     json: {
-      at, browser: userAgent, hardwareConcurrency, isolated: crossOriginIsolated, model, plan, rows,
+      at, browser: userAgent, hardwareConcurrency, isolated: crossOriginIsolated, model, plan,
+      definitions: DEFINITIONS, rows,
     },
     table: tableOf(outcomes),
   };

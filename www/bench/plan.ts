@@ -3,7 +3,8 @@ import { choice, count, flag, text, type Values } from '../shared/fields.js';
 
 export const BENCH_FIELDS = {
   webgpu: flag('GPU, by WebGPU', true),
-  relaxed: flag('CPU, the best for this browser', true),
+  best: flag('CPU, the best for this browser', true),
+  single: flag('CPU, one thread', false),
   plain: flag('CPU, the one for every browser', false),
   precision: choice('Precision', 'auto', { auto: 'Automatic', exact: 'Exact', fast: 'Fast' }),
   prompts: text('Prompts', '32, 128, 512', { maxLength: 60, hint: 'Tokens of each, at most six.' }),
@@ -14,17 +15,18 @@ export type BenchValues = Values<typeof BENCH_FIELDS>;
 
 /** One engine as it is loaded. */
 export interface Setup {
-  key: 'webgpu' | 'relaxed' | 'plain';
+  key: 'webgpu' | 'best' | 'single' | 'plain';
   name: string;
   backend: 'webgpu' | 'cpu';
-  /** Holds the worker to the WebAssembly that runs everywhere. */
-  plainWasm: boolean;
+  /** Holds the worker to one module; without it, the package chooses. */
+  wasm?: 'relaxed-simd' | 'simd128';
 }
 
 const SETUPS: readonly Setup[] = [
-  { key: 'webgpu', name: 'GPU', backend: 'webgpu', plainWasm: false },
-  { key: 'relaxed', name: 'CPU', backend: 'cpu', plainWasm: false },
-  { key: 'plain', name: 'CPU, plain', backend: 'cpu', plainWasm: true },
+  { key: 'webgpu', name: 'GPU', backend: 'webgpu' },
+  { key: 'best', name: 'CPU', backend: 'cpu' },
+  { key: 'single', name: 'CPU, one thread', backend: 'cpu', wasm: 'relaxed-simd' },
+  { key: 'plain', name: 'CPU, plain', backend: 'cpu', wasm: 'simd128' },
 ];
 
 const MOST_PROMPTS = 6;

@@ -7,7 +7,7 @@ import type { Measured, Outcome, Series } from './run.js';
 import type { Setup } from './plan.js';
 
 const COLOURS: Readonly<Record<Setup['key'], Colour>> = {
-  webgpu: 'stream', relaxed: 'local', plain: 'wait',
+  webgpu: 'stream', best: 'local', single: 'remote', plain: 'wait',
 };
 
 export class Results {

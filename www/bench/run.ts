@@ -110,8 +110,8 @@ async function timedLoad(
 ): Promise<{ model: Model; loadMs: number }> {
   const { signal } = watcher;
   signal.throwIfAborted();
-  const plain = new URL(workerUrl, document.baseURI);
-  plain.searchParams.set('wasm', 'simd128');
+  const held = new URL(workerUrl, document.baseURI);
+  held.searchParams.set('wasm', setup.wasm ?? '');
   const startMs = performance.now();
   const model = await load(choice.source, {
     backend: setup.backend,
@@ -119,7 +119,7 @@ async function timedLoad(
     contextLength: plan.contextLength,
     signal,
     onProgress: (progress) => watcher.progress(progress),
-    ...(setup.plainWasm && { workerUrl: plain }),
+    ...(setup.wasm !== undefined && { workerUrl: held }),
   });
   return { model, loadMs: performance.now() - startMs };
 }

@@ -13,7 +13,7 @@ test('a plan has each length once, rising, and room for all of it', () => {
   assert.ok('plan' in planned);
   assert.deepEqual(planned.plan.lengths, [32, 128, 512]);
   assert.ok(planned.plan.contextLength >= 32 + 700);
-  assert.deepEqual(planned.plan.setups.map(({ key }) => key), ['webgpu', 'relaxed', 'plain']);
+  assert.deepEqual(planned.plan.setups.map(({ key }) => key), ['webgpu', 'best', 'plain']);
   // Loading, checking, and five samples of three prompts and a reply.
   assert.equal(stepsOf(planned.plan), 3 * (2 + 5 * 4));
 });
@@ -23,7 +23,7 @@ test('plans that measure nothing are refused with a reason', () => {
     const planned = plan({ prompts });
     assert.ok('problem' in planned && /whole numbers/.test(planned.problem), prompts);
   }
-  const none = plan({ webgpu: false, relaxed: false });
+  const none = plan({ webgpu: false, best: false });
   assert.ok('problem' in none && /engine/.test(none.problem));
 });
 

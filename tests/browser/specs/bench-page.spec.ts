@@ -51,6 +51,19 @@ test.beforeEach(() => test.setTimeout(300_000));
 /** How long a busy machine may take for a run. */
 const RUN = { timeout: 200_000 };
 
+test('the chat and the lab lead here, and back', async ({ page, bench, lab }) => {
+  for (const from of [lab.replace(/lab\/$/, ''), lab]) {
+    await page.goto(from);
+    await page.getByRole('link', { name: 'Bench' }).click();
+    await expect(page).toHaveURL(bench);
+    await expect(measure(page, 'SmolLM2')).toBeVisible();
+  }
+  await page.getByRole('link', { name: 'Chat' }).click();
+  await expect(page).toHaveURL(lab.replace(/lab\/$/, ''));
+  await page.setViewportSize({ width: 360, height: 740 });
+  await expect(page.getByRole('link', { name: 'Bench' })).toBeHidden();
+});
+
 test('the default model is checked against its known tokens, and timed', async ({
   page,
   bench,
@@ -153,7 +166,7 @@ test('a run in a tab that was hidden is void', async ({ page, bench }) => {
 });
 
 test('what cannot be measured is said', async ({ page, bench }) => {
-  await page.goto(`${bench}?model=../models/tiny.gguf&webgpu=0&relaxed=0`);
+  await page.goto(`${bench}?model=../models/tiny.gguf&webgpu=0&best=0`);
   await measure(page).click();
   await expect(status(page)).toHaveText('Choose at least one engine.');
   await page.getByLabel('CPU, the best for this browser').check();

@@ -59,6 +59,27 @@ test('the eighteen words, whole and streamed, at every moment', async () => {
   expect(wait.firstTextMs).toBeGreaterThanOrEqual(wait.generationEndMs ?? Infinity);
 });
 
+test('a run is there while it goes on, open, and stays as it ended', async () => {
+  const { diagnoseStream, measure } = await loadMeasure();
+  const { fetch } = await serve({});
+  let soFar = (): Timeline => {
+    throw new Error('nothing has begun');
+  };
+  const seen: Timeline[] = [];
+  const timeline = await measure('/lab/stream', {
+    fetch,
+    onStart: (give) => (soFar = give),
+    onEvent: () => seen.push(soFar()),
+  });
+  const counts = Array.from({ length: 18 }, (_, n) => n + 1);
+  expect(seen.map(({ events }) => events.length)).toEqual(counts);
+  expect(new Set(seen.map(({ outcome }) => outcome))).toEqual(new Set(['open']));
+  expect(seen.at(-1)?.closedMs).toBeNull();
+  const [first, , , , , , , last] = seen.map((one) => diagnoseStream(one).verdict);
+  expect([first, last]).toEqual(['unclear', 'healthy']);
+  expect(soFar()).toEqual(timeline);
+});
+
 test('each definition has its own figure of the same calls', async () => {
   const { measure, summarize, figureSources } = await loadMeasure();
   const { fetch } = await serve({
@@ -140,7 +161,14 @@ test('runs are read back from JSON, and written as tables', async () => {
 
 test('an option of the wrong kind is refused', async () => {
   const { measure } = await loadMeasure();
-  for (const options of [{ fetch: 1 }, { onEvent: {} }, { element: 'body' }, { generator: {} }]) {
+  const wrong = [
+    { fetch: 1 },
+    { onEvent: {} },
+    { onStart: 1 },
+    { element: 'body' },
+    { generator: {} },
+  ];
+  for (const options of wrong) {
     const refused = { code: 'invalid-option', message: expect.stringContaining('Option') };
     await expect(measure('/x', options as object)).rejects.toMatchObject(refused);
   }
