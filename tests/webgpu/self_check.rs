@@ -71,7 +71,7 @@ fn a_variant_that_the_device_refuses_gives_way_too() {
     };
     let mut backend = backend(PlanKind::Hardware, Some(fault));
     block_on(backend.ready()).expect("another variant is right");
-    let serial = |it: &&tokenbrook::backend::webgpu::Verdict| it.variant == "Serial";
+    let serial = |it: &&Verdict| it.variant == "Serial";
     assert!(backend.verdicts().iter().any(|it| serial(&it)));
 }
 
