@@ -102,12 +102,12 @@ impl<I: Planes> Dot for Pairs<I> {
 
     #[inline]
     #[target_feature(enable = "relaxed-simd")]
-    fn add<const SIGNED: bool>(mut sum: Self::Sum, codes: v128, x: &I, quad: usize) -> Self::Sum {
-        for plane in 0..I::COUNT {
+    fn add<const SIGNED: bool>(mut sums: Self::Sum, codes: v128, x: &I, quad: usize) -> Self::Sum {
+        for (plane, sum) in sums.iter_mut().enumerate().take(I::COUNT) {
             let products = i16x8_relaxed_dot_i8x16_i7x16(splat(x.plane(plane), quad), codes);
-            sum[plane] = i16x8_add(sum[plane], products);
+            *sum = i16x8_add(*sum, products);
         }
-        sum
+        sums
     }
 
     #[inline]
@@ -156,13 +156,13 @@ impl<I: Planes> Dot for Quads<I> {
 
     #[inline]
     #[target_feature(enable = "relaxed-simd")]
-    fn add<const SIGNED: bool>(mut sum: Self::Sum, codes: v128, x: &I, quad: usize) -> Self::Sum {
-        for plane in 0..I::COUNT {
+    fn add<const SIGNED: bool>(mut sums: Self::Sum, codes: v128, x: &I, quad: usize) -> Self::Sum {
+        for (plane, sum) in sums.iter_mut().enumerate().take(I::COUNT) {
             let x = splat(x.plane(plane), quad);
             let [signed, small] = if SIGNED { [codes, x] } else { [x, codes] };
-            sum[plane] = i32x4_relaxed_dot_i8x16_i7x16_add(signed, small, sum[plane]);
+            *sum = i32x4_relaxed_dot_i8x16_i7x16_add(signed, small, *sum);
         }
-        sum
+        sums
     }
 
     #[inline]
