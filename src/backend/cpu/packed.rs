@@ -7,9 +7,10 @@
 //! behind: one bit a quad where codes have 5 bits, two where they have 6.
 
 use super::kernels::{self, Method};
-use super::unpack::{Unpacked, unpack};
+use super::unpack::{Nibbles, Unpacked, unpack};
 use crate::backend::BackendError;
 use crate::gguf::GgmlType;
+use crate::quant::{BlockQ4_0, BlockQ4_1, BlockQ5_0, BlockQ5_1};
 
 /// Rows of a group.
 pub(super) const ROWS: usize = 4;
@@ -184,9 +185,17 @@ impl Packed {
         let row_bytes = bytes.len() / rows;
         let mut unpacked = Vec::new();
         for (row, bytes) in bytes.chunks_exact(row_bytes).enumerate() {
-            unpacked.clear();
-            unpack(ggml_type, bytes, &mut unpacked);
-            packed.put(row, &unpacked);
+            match ggml_type {
+                GgmlType::Q4_0 => packed.put_nibbles::<BlockQ4_0>(row, bytes),
+                GgmlType::Q4_1 => packed.put_nibbles::<BlockQ4_1>(row, bytes),
+                GgmlType::Q5_0 => packed.put_nibbles::<BlockQ5_0>(row, bytes),
+                GgmlType::Q5_1 => packed.put_nibbles::<BlockQ5_1>(row, bytes),
+                _ => {
+                    unpacked.clear();
+                    unpack(ggml_type, bytes, &mut unpacked);
+                    packed.put(row, &unpacked);
+                }
+            }
         }
         Ok(packed)
     }
@@ -212,6 +221,30 @@ impl Packed {
     /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
         self.codes.len() + self.steps.len() + 4 * self.factors.len() + 2 * self.sums.len()
+    }
+
+    /// Writes the blocks of one row, whose nibbles already lie as a group's do: a byte's low half
+    /// is 16 columns before its high half.
+    fn put_nibbles<B: Nibbles>(&mut self, row: usize, bytes: &[u8]) {
+        let (group, lane) = (row / ROWS, row % ROWS);
+        let (code_bytes, factors) = (self.layout.code_bytes(), self.layout.factors());
+        let first = group * self.blocks;
+        let codes = self.codes[first * code_bytes..].chunks_exact_mut(code_bytes);
+        let factors = self.factors[first * factors..].chunks_exact_mut(factors);
+        let blocks = bytemuck::cast_slice::<u8, B>(bytes);
+        for ((block, codes), factors) in blocks.iter().zip(codes).zip(factors) {
+            for (place, factor) in factors.chunks_exact_mut(ROWS).zip(block.factors()) {
+                place[lane] = factor;
+            }
+            let words = codes.as_chunks_mut::<4>().0;
+            let own = words.iter_mut().skip(lane).step_by(ROWS);
+            for (place, word) in own.zip(block.nibbles().as_chunks::<4>().0) {
+                *place = *word;
+            }
+            if let Some(place) = words.get_mut(4 * ROWS + lane) {
+                *place = spread(block.fifth_bits()).to_le_bytes();
+            }
+        }
     }
 
     /// Writes the blocks of one row.
@@ -335,6 +368,15 @@ impl Group<'_> {
         }
         scales
     }
+}
+
+/// Bit `4 q + c` to bit `q` of byte `c`.
+fn spread(bits: u32) -> u32 {
+    (0..8).fold(0, |plane, quad| {
+        // Each of four bits into a byte of its own.
+        let four = (bits >> (4 * quad) & 15) * 0x0020_4081 & 0x0101_0101;
+        plane | four << quad
+    })
 }
 
 /// Codes of one row into a block of four, a quad at a time.

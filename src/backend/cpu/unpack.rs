@@ -1,6 +1,6 @@
 //! Blocks of a file as codes, scales and minima.
 
-use half::f16;
+use bytemuck::Pod;
 
 use super::packed::COLS;
 use crate::gguf::GgmlType;
@@ -20,20 +20,12 @@ pub(super) struct Unpacked {
 /// The blocks of 32 columns of one row.
 pub(super) fn unpack(ggml_type: GgmlType, bytes: &[u8], out: &mut Vec<Unpacked>) {
     match ggml_type {
-        GgmlType::Q4_0 => each(bytes, |b: &BlockQ4_0| {
-            out.push(plain(b.d, [0; 2], nibbles(&b.qs)));
-        }),
-        GgmlType::Q4_1 => each(bytes, |b: &BlockQ4_1| {
-            out.push(plain(b.d, b.m, nibbles(&b.qs)));
-        }),
-        GgmlType::Q5_0 => each(bytes, |b: &BlockQ5_0| {
-            out.push(plain(b.d, [0; 2], five_bits(b.qh, &b.qs)));
-        }),
-        GgmlType::Q5_1 => each(bytes, |b: &BlockQ5_1| {
-            out.push(plain(b.d, b.m, five_bits(b.qh, &b.qs)));
-        }),
         GgmlType::Q8_0 => each(bytes, |b: &BlockQ8_0| {
-            out.push(plain(b.d, [0; 2], b.qs.map(i8::cast_unsigned)));
+            out.push(Unpacked {
+                codes: b.qs.map(i8::cast_unsigned),
+                factors: [float(b.d), 0.0],
+                steps: [[0; 2]; 2],
+            });
         }),
         GgmlType::Q4_K => each(bytes, |b: &BlockQ4K| super_block(out, quant::codes_q4_k(b))),
         GgmlType::Q5_K => each(bytes, |b: &BlockQ5K| super_block(out, quant::codes_q5_k(b))),
@@ -43,34 +35,57 @@ pub(super) fn unpack(ggml_type: GgmlType, bytes: &[u8], out: &mut Vec<Unpacked>)
     }
 }
 
-fn each<B: bytemuck::Pod>(bytes: &[u8], one: impl FnMut(&B)) {
+fn each<B: Pod>(bytes: &[u8], one: impl FnMut(&B)) {
     bytemuck::cast_slice::<u8, B>(bytes).iter().for_each(one);
 }
 
-fn plain(scale: [u8; 2], min: [u8; 2], codes: [u8; COLS]) -> Unpacked {
-    Unpacked {
-        codes,
-        factors: [scale, min].map(|bits| f16::from_le_bytes(bits).to_f32()),
-        steps: [[0; 2]; 2],
-    }
+/// A float of 16 bits, without a branch.
+fn float(bits: [u8; 2]) -> f32 {
+    let bits = u32::from(u16::from_le_bytes(bits));
+    // Scaled by 2^112, a small exponent of 5 bits is one of 8, subnormal numbers included.
+    let scaled = f32::from_bits((bits & 0x7fff) << 13) * f32::from_bits((127 + 112) << 23);
+    let beyond = if bits & 0x7c00 == 0x7c00 {
+        0x7f80_0000
+    } else {
+        0
+    };
+    f32::from_bits(scaled.to_bits() | beyond | (bits & 0x8000) << 16)
 }
 
-fn nibbles(qs: &[u8; 16]) -> [u8; COLS] {
-    let mut codes = [0; COLS];
-    let (low, high) = codes.split_at_mut(16);
-    for ((low, high), q) in low.iter_mut().zip(high).zip(qs) {
-        [*low, *high] = [q & 15, q >> 4];
-    }
-    codes
+/// A block of 32 codes whose lower four bits lie in 16 bytes, column `i` beside `i + 16`.
+pub(super) trait Nibbles: Pod {
+    fn nibbles(&self) -> &[u8; 16];
+    /// Of column `i` in bit `i`.
+    fn fifth_bits(&self) -> u32;
+    /// The scale and the minimum, 0 where there is none.
+    fn factors(&self) -> [f32; 2];
 }
 
-fn five_bits(qh: [u8; 4], qs: &[u8; 16]) -> [u8; COLS] {
-    let mut codes = nibbles(qs);
-    let high = u32::from_le_bytes(qh);
-    for (i, code) in codes.iter_mut().enumerate() {
-        *code |= u8::from(high >> i & 1 == 1) << 4;
-    }
-    codes
+macro_rules! nibbles {
+    ($($block:ident: $high:expr, $min:expr;)*) => {
+        $(impl Nibbles for $block {
+            fn nibbles(&self) -> &[u8; 16] {
+                &self.qs
+            }
+
+            fn fifth_bits(&self) -> u32 {
+                let high: fn(&Self) -> [u8; 4] = $high;
+                u32::from_le_bytes(high(self))
+            }
+
+            fn factors(&self) -> [f32; 2] {
+                let min: fn(&Self) -> [u8; 2] = $min;
+                [self.d, min(self)].map(float)
+            }
+        })*
+    };
+}
+
+nibbles! {
+    BlockQ4_0: |_| [0; 4], |_| [0; 2];
+    BlockQ4_1: |_| [0; 4], |b| b.m;
+    BlockQ5_0: |b| b.qh, |_| [0; 2];
+    BlockQ5_1: |b| b.qh, |b| b.m;
 }
 
 /// The blocks of a K-quant's.
@@ -83,5 +98,23 @@ fn super_block(out: &mut Vec<Unpacked>, block: quant::SuperBlock) {
             factors: [block.scale, block.min],
             steps: [pair(&block.scales), pair(&block.mins)],
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_half_float_is_read_as_the_library_reads_it() {
+        for bits in 0..=u16::MAX {
+            let bytes = bits.to_le_bytes();
+            let want = half::f16::from_le_bytes(bytes).to_f32();
+            let found = float(bytes);
+            assert!(
+                found.to_bits() == want.to_bits() || found.is_nan() && want.is_nan(),
+                "{bits:#x}: {found}, not {want}"
+            );
+        }
     }
 }
