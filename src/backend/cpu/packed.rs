@@ -374,8 +374,8 @@ impl Group<'_> {
 fn spread(bits: u32) -> u32 {
     (0..8).fold(0, |plane, quad| {
         // Each of four bits into a byte of its own.
-        let four = (bits >> (4 * quad) & 15) * 0x0020_4081 & 0x0101_0101;
-        plane | four << quad
+        let four = (((bits >> (4 * quad)) & 15) * 0x0020_4081) & 0x0101_0101;
+        plane | (four << quad)
     })
 }
 
