@@ -65,10 +65,13 @@ export interface GpuReport {
   /** Version, browser, adapter, limits, features, and what the model asks for. */
   key: string;
   adapter: string;
-  /** The variant in use of each kernel. */
-  variants: { role: string; variant: string }[];
+  /**
+   * The variant in use of each kernel, products by the quantization of their weights, `format`.
+   * Products whose activations may be rounded are by themselves, their role ending in `Rounded`.
+   */
+  variants: { role: string; format: string | null; variant: string }[];
   /** Checks against what has to come out; variants with a fault are not used. */
-  checks: { role: string; variant: string; fault: string | null }[];
+  checks: { role: string; format: string | null; variant: string; fault: string | null }[];
   /** Of one run; `format`: the quantization of the weights. */
   timings: { role: string; variant: string; format: string | null; micros: number }[];
   /** What that predicts for a token of the answer and of the prompt. */
@@ -80,7 +83,7 @@ export interface GpuReport {
 export interface LoadOptions {
   /** Default `auto`. `model.info.backendReason` says why the one in use was chosen. */
   backend?: Backend | undefined;
-  /** `exact`: f32 activations; `fast`: int8 activations. Default `auto`. */
+  /** `exact`: f32 activations; `fast`: int8 ones where they are faster. Default `auto`. */
   precision?: Precision | undefined;
   /** Tokens of prompt and answer together. Default min(the model's, 4096). */
   contextLength?: number | undefined;

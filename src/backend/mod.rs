@@ -124,6 +124,17 @@ pub struct Outline {
     pub shape: ModelShape,
     /// Types of its matrices, each once, with their bytes in the file.
     pub types: Vec<(GgmlType, u64)>,
+    /// The matrix that gives logits, as far as it is known.
+    pub head: Option<HeadType>,
+}
+
+/// The matrix that gives logits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadType {
+    /// Its type.
+    pub ggml_type: GgmlType,
+    /// It is the embedding too.
+    pub is_tied: bool,
 }
 
 impl Outline {

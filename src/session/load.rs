@@ -11,7 +11,7 @@ use super::options::invalid;
 use super::pacer::Pacer;
 use super::run_ahead::RunAhead;
 use super::{BLOCK_TOKENS, MAX_ROWS, ModelDescription, Session};
-use crate::backend::{Backend, Outline};
+use crate::backend::{Backend, HeadType, Outline};
 use crate::gguf::{GgmlType, Header, Metadata, Reader, Sink, StringArray, TensorInfo};
 use crate::measure::Clock;
 use crate::model::{Assembly, Limits, ModelError, ModelFacts, WeightLoader};
@@ -83,6 +83,7 @@ impl<B: Backend, M: Assembly<B>> Loader<B, M> {
                 parts: None,
                 bytes_by_type: BTreeMap::new(),
                 matrix_types: Vec::new(),
+                head: None,
             },
             clock,
         }
@@ -133,7 +134,8 @@ impl<B: Backend, M: Assembly<B>> Loader<B, M> {
         let parts = self.sink.parts.as_ref()?;
         let shape = parts.assembly.shape(&limits(parts.context_length))?;
         let types = self.sink.matrix_types.clone();
-        Some(Outline { shape, types })
+        let head = self.sink.head;
+        Some(Outline { shape, types, head })
     }
 
     /// What the headers so far say of the model, where the host has so many bytes for weights and
@@ -244,6 +246,8 @@ struct ModelSink<B: Backend, M: Assembly<B>> {
     bytes_by_type: BTreeMap<&'static str, u64>,
     /// Types of the matrices, each once, with their bytes.
     matrix_types: Vec<(GgmlType, u64)>,
+    /// What gives logits.
+    head: Option<HeadType>,
 }
 
 impl<B: Backend, M: Assembly<B>> ModelSink<B, M> {
@@ -261,6 +265,16 @@ impl<B: Backend, M: Assembly<B>> ModelSink<B, M> {
             .flatten()
             .fold(0, |sum: u64, it| sum.saturating_add(*it));
         held.saturating_add(rest)
+    }
+
+    /// An output of its own, or the embedding where there is none.
+    fn note_head(&mut self, name: &str, ggml_type: GgmlType) {
+        let is_tied = match name {
+            "output.weight" => false,
+            "token_embd.weight" if self.head.is_none() => true,
+            _ => return,
+        };
+        self.head = Some(HeadType { ggml_type, is_tied });
     }
 
     /// What the model takes; `None` for models that no forward pass of ours runs.
@@ -314,6 +328,7 @@ impl<B: Backend, M: Assembly<B>> Sink for ModelSink<B, M> {
                 continue;
             }
             let ty = tensor.ggml_type;
+            self.note_head(&tensor.name, ty);
             match self.matrix_types.iter_mut().find(|(it, _)| *it == ty) {
                 Some((_, bytes)) => *bytes = bytes.saturating_add(tensor.byte_len),
                 None => self.matrix_types.push((ty, tensor.byte_len)),

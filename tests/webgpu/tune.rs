@@ -87,6 +87,7 @@ fn a_variant_can_be_asked_for() {
     let given = |role: &str, variant: &str| Given {
         variants: vec![InUse {
             role: role.to_owned(),
+            format: None,
             variant: variant.to_owned(),
         }],
         ..Given::default()

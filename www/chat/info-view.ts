@@ -39,9 +39,13 @@ export async function showInfo(root: HTMLElement, model: Model | null): Promise<
   }
 }
 
-/** `norm Serial, linearOne Rows`: the variant of each. */
-function kernels(variants: readonly { role: string; variant: string }[]): string {
-  return variants.map(({ role, variant }) => `${role} ${variant}`).join(', ');
+/** `norm Serial, linearOne Q4_1 Rows`: the variant of each. */
+function kernels(
+  variants: readonly { role: string; format: string | null; variant: string }[],
+): string {
+  const words = ({ role, format, variant }: (typeof variants)[number]) =>
+    [role, format, variant].filter((word) => word !== null).join(' ');
+  return variants.map(words).join(', ');
 }
 
 /** `134.5 M`, `1.24 B`: as models are spoken of. */

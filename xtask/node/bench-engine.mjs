@@ -2,29 +2,28 @@
 // Usage: node bench-engine.mjs CONFIG, a JSON object that `cargo xtask bench` writes:
 // { chromium, pkg, model: { file } | { url }, load, samples }. What was measured goes to stdout as
 // JSON, with a `table` for people.
-import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
 import { GPU_FLAGS } from './chromium.mjs';
+import { modelRoute } from './model-route.mjs';
 import { serve } from './serve.mjs';
 
 const config = JSON.parse(process.argv[2]);
 
 async function main() {
-  const { file, url } = config.model;
-  const path = file === undefined ? undefined : `/model/${basename(file)}`;
-  const routes = {
-    '/': fileURLToPath(new URL('drive.html', import.meta.url)),
-    '/pkg/': config.pkg,
-  };
-  if (path !== undefined) routes[path] = file;
-  const server = await serve({ routes });
+  const { url: source, routes } = modelRoute(config.model);
+  const server = await serve({
+    routes: {
+      '/': fileURLToPath(new URL('drive.html', import.meta.url)),
+      '/pkg/': config.pkg,
+      ...routes,
+    },
+  });
   const browser = await chromium.launch({ executablePath: config.chromium, args: GPU_FLAGS });
   try {
     const page = await browser.newPage();
     page.on('console', (message) => console.error(`browser: ${message.text()}`));
     await page.goto(server.url);
-    const source = path === undefined ? url : encodeURI(path);
     const { load, samples } = config;
     const result = await page.evaluate(measure, { source, load, samples });
     const report = { command: 'bench', suite: 'engine', ...result, table: tables(result) };
@@ -62,7 +61,9 @@ function tables({ info, loads, rows, tokens }) {
   row('load to first token, a second time', later.map((it) => it.firstTokenMs), 0, 'ms');
   for (const pass of info.gpu?.profile ?? []) lines.push('', ...passLines(pass));
   if (info.gpu) {
-    const used = info.gpu.variants.map(({ role, variant }) => `${role} ${variant}`).join(', ');
+    const used = info.gpu.variants
+      .map(({ role, format, variant }) => [role, format, variant].filter(Boolean).join(' '))
+      .join(', ');
     lines.push('', `kernels: ${used}`);
   }
   return `${lines.join('\n')}\n`;

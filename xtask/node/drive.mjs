@@ -2,16 +2,16 @@
 // Usage: node drive.mjs CONFIG, a JSON object that `cargo xtask chat` and `score` write:
 // { chromium, pkg, model: { file } | { url }, load, task, json, jsonFile }.
 import { writeFileSync } from 'node:fs';
-import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
 import { GPU_FLAGS } from './chromium.mjs';
+import { modelRoute } from './model-route.mjs';
 import { ISOLATED, serve } from './serve.mjs';
 
 const config = JSON.parse(process.argv[2]);
 
 async function main() {
-  const { url: source, routes } = modelRoutes(config.model);
+  const { url: source, routes } = modelRoute(config.model);
   const server = await serve({
     routes: {
       '/': fileURLToPath(new URL('drive.html', import.meta.url)),
@@ -38,13 +38,6 @@ async function main() {
     await browser.close();
     await server.close();
   }
-}
-
-/** A file is served beside the page; an URL is left to the page. */
-function modelRoutes({ file, url }) {
-  if (url !== undefined) return { url, routes: {} };
-  const path = `/model/${basename(file)}`;
-  return { url: encodeURI(path), routes: { [path]: file } };
 }
 
 function finish(result) {

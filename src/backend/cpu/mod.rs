@@ -101,7 +101,7 @@ impl CpuBackend {
     /// Threads that share its operations.
     #[must_use]
     pub fn threads(&self) -> usize {
-        self.team.size()
+        self.team.threads()
     }
 
     fn with_team(precision: Precision, team: Team) -> Self {
@@ -331,7 +331,7 @@ impl Backend for CpuBackend {
 
     fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError> {
         self.ledger.check_prepare(shape)?;
-        let scratch = Scratch::new(shape, self.precision, &self.matrices, self.team.size())?;
+        let scratch = Scratch::new(shape, self.precision, &self.matrices, self.team.threads())?;
         let ropes = self.ledger.ropes.iter();
         let ropes = ropes.map(|rope| RopeTable::new(rope, shape.max_rows));
         self.ropes = ropes.collect::<Result<_, _>>()?;

@@ -199,8 +199,8 @@ impl Rounded {
 
     /// How kernels multiply these rows.
     #[cfg_attr(
-        not(all(target_arch = "wasm32", feature = "relaxed-simd")),
-        expect(dead_code, reason = "relaxed SIMD alone has a choice")
+        not(target_arch = "wasm32"),
+        expect(dead_code, reason = "kernels with SIMD alone have a choice")
     )]
     pub(super) fn method(&self) -> Method {
         self.method

@@ -4,6 +4,24 @@ use super::Capabilities;
 use super::kernels::{attention, linear, qk_rope_append, rms_norm, sample};
 use super::kv::KvLayout;
 use super::operations::RowClass;
+use super::planes::PlaneFormat;
+
+/// Products of one kind: which rows, which weights, and whether activations may be rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Products {
+    pub(super) class: RowClass,
+    pub(super) format: PlaneFormat,
+    /// Whether a fast variant may take them.
+    pub(super) rounds: bool,
+}
+
+impl Products {
+    /// Whether a variant may be chosen for them.
+    fn may_take(self, variant: linear::Variant) -> bool {
+        let may_round = self.rounds && self.format.is_quantized();
+        self.class.suits(variant) && (may_round || !variant.is_fast())
+    }
+}
 
 /// A kernel's place in a plan: what is checked, timed and gives way by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -11,52 +29,63 @@ pub(super) enum Role {
     Norm,
     Rope,
     Sample,
-    Linear(RowClass),
+    Linear(Products),
     Attention(RowClass),
 }
 
 impl Role {
-    /// All of them.
-    pub(super) const ALL: [Self; 9] = [
-        Self::Norm,
-        Self::Rope,
-        Self::Sample,
-        Self::Linear(RowClass::One),
-        Self::Linear(RowClass::Few),
-        Self::Linear(RowClass::Many),
-        Self::Attention(RowClass::One),
-        Self::Attention(RowClass::Few),
-        Self::Attention(RowClass::Many),
-    ];
+    /// All of them for weights in these formats; with `fast`, products that may be rounded too.
+    pub(super) fn all(formats: &[PlaneFormat], fast: bool) -> Vec<Self> {
+        let mut all = vec![Self::Norm, Self::Rope, Self::Sample];
+        for class in RowClass::ALL {
+            for &format in formats {
+                let tiers = [false, true].into_iter().take(1 + usize::from(fast));
+                all.extend(tiers.map(|rounds| {
+                    Self::Linear(Products {
+                        class,
+                        format,
+                        rounds,
+                    })
+                }));
+            }
+        }
+        all.extend(RowClass::ALL.map(Self::Attention));
+        all
+    }
 
-    /// Its name in options and reports.
+    /// Its name in options.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Norm => "norm",
             Self::Rope => "rope",
             Self::Sample => "sample",
-            Self::Linear(RowClass::One) => "linearOne",
-            Self::Linear(RowClass::Few) => "linearFew",
-            Self::Linear(RowClass::Many) => "linearMany",
+            Self::Linear(products) => match products.class {
+                RowClass::One => "linearOne",
+                RowClass::Few => "linearFew",
+                RowClass::Many => "linearMany",
+            },
             Self::Attention(RowClass::One) => "attentionOne",
             Self::Attention(RowClass::Few) => "attentionFew",
             Self::Attention(RowClass::Many) => "attentionMany",
         }
     }
 
-    /// The role of that name.
-    pub(super) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.name() == name)
+    /// Its name in reports.
+    pub(super) fn full_name(self) -> String {
+        let rounds = matches!(self, Self::Linear(products) if products.rounds);
+        format!("{}{}", self.name(), if rounds { "Rounded" } else { "" })
     }
 
-    /// Every variant that a device can run in this role: what asks least of it first. With
-    /// `fast`, products on bytes too.
-    pub(super) fn candidates(
-        self,
-        capabilities: &Capabilities,
-        layout: &KvLayout,
-        fast: bool,
-    ) -> Vec<Choice> {
+    /// The format of the weights, where there are any.
+    pub(super) fn format(self) -> Option<String> {
+        match self {
+            Self::Linear(products) => Some(format!("{:?}", products.format)),
+            _ => None,
+        }
+    }
+
+    /// Every variant that a device can run in this role: what asks least of it first.
+    pub(super) fn candidates(self, capabilities: &Capabilities, layout: &KvLayout) -> Vec<Choice> {
         match self {
             Self::Norm => all(rms_norm::Variant::available(capabilities), Choice::Norm),
             Self::Rope => all(
@@ -64,11 +93,11 @@ impl Role {
                 Choice::Rope,
             ),
             Self::Sample => all(sample::Variant::available(capabilities), Choice::Sample),
-            Self::Linear(class) => {
+            Self::Linear(products) => {
                 let variants = linear::Variant::available(capabilities).into_iter();
-                let suits = |it: &linear::Variant| (fast || !it.is_fast()) && class.suits(*it);
+                let suits = |it: &linear::Variant| products.may_take(*it);
                 all(variants.filter(suits).collect(), |it| {
-                    Choice::Linear(class, it)
+                    Choice::Linear(products, it)
                 })
             }
             Self::Attention(class) => {
@@ -107,7 +136,7 @@ pub(super) enum Choice {
     Norm(rms_norm::Variant),
     Rope(qk_rope_append::Variant),
     Sample(sample::Variant),
-    Linear(RowClass, linear::Variant),
+    Linear(Products, linear::Variant),
     Attention(RowClass, attention::Variant),
 }
 
@@ -117,9 +146,26 @@ impl Choice {
             Self::Norm(_) => Role::Norm,
             Self::Rope(_) => Role::Rope,
             Self::Sample(_) => Role::Sample,
-            Self::Linear(class, _) => Role::Linear(class),
+            Self::Linear(products, _) => Role::Linear(products),
             Self::Attention(class, _) => Role::Attention(class),
         }
+    }
+
+    /// The same variant in another role of its kind, where it may be taken there.
+    pub(super) fn in_role(self, role: Role) -> Option<Self> {
+        match (self, role) {
+            (Self::Linear(_, variant), Role::Linear(products)) => products
+                .may_take(variant)
+                .then_some(Self::Linear(products, variant)),
+            _ => (self.role() == role).then_some(self),
+        }
+    }
+
+    /// Role, format and variant, for people.
+    pub(super) fn full_name(self) -> String {
+        let (role, format) = (self.role().full_name(), self.role().format());
+        let format = format.map_or_else(String::new, |format| format!(" {format}"));
+        format!("{role}{format} {}", self.name())
     }
 
     /// Whether invocations wait for each other at barriers.

@@ -2,12 +2,13 @@
 
 use super::GpuError;
 use super::arena::Arena;
+use super::choice;
 use super::kernels::{
     attention, linear, norm_add, qk_rope_append, rms_norm, rms_norm_span, rope_table,
 };
 use super::kv::KvPool;
 use super::plan::Plan;
-use super::planes::Matrix;
+use super::planes::{Matrix, Piece, PlaneFormat};
 use super::recorder::Recorder;
 use crate::backend::ops::{Attention, Cache, Norm, NormSpan, QkRopeAppend};
 use crate::backend::{MatrixId, Outputs, RopeId, RopeSpec, Slot, VectorId};
@@ -25,6 +26,9 @@ pub(super) enum RowClass {
 }
 
 impl RowClass {
+    /// All of them.
+    pub(super) const ALL: [Self; 3] = [Self::One, Self::Few, Self::Many];
+
     /// That of a pass of `rows` rows.
     pub(super) fn of(rows: usize) -> Self {
         match rows {
@@ -109,7 +113,9 @@ impl Parts<'_> {
         epilogue: linear::Epilogue<'_>,
         y: (&wgpu::Buffer, usize),
     ) -> Result<(), GpuError> {
-        if self.variant(products).fuses_norm() {
+        let pieces = self.matrices[matrix.0].pieces();
+        let fuses = |piece: &Piece| self.variant(products, piece.format).fuses_norm();
+        if pieces.iter().all(fuses) {
             let input = (self.arena.slot(x), matrix, norm);
             return self.linear(recorder, input, products, epilogue, y);
         }
@@ -117,16 +123,16 @@ impl Parts<'_> {
         self.linear(recorder, (normed, matrix, None), products, epilogue, y)
     }
 
-    fn variant(&self, products: Products) -> linear::Variant {
+    fn variant(&self, products: Products, format: PlaneFormat) -> linear::Variant {
         let class = match products {
             Products::Logits if self.outputs == Outputs::LastRow => RowClass::One,
             _ => self.class,
         };
-        let variant = self.plan.linear(class);
-        match products.may_round() {
-            true => variant,
-            false => variant.exact(),
-        }
+        self.plan.linear(choice::Products {
+            class,
+            format,
+            rounds: products.may_round(),
+        })
     }
 
     fn linear(
@@ -137,7 +143,6 @@ impl Parts<'_> {
         epilogue: linear::Epilogue<'_>,
         (y, y_width): (&wgpu::Buffer, usize),
     ) -> Result<(), GpuError> {
-        let variant = self.variant(products);
         let op = linear::Linear {
             step: self.step,
             x,
@@ -152,7 +157,7 @@ impl Parts<'_> {
             y_width,
             scratch: self.linear_scratch,
         };
-        linear::linear(recorder, variant, &op)
+        linear::linear_by(recorder, &|format| self.variant(products, format), &op)
     }
 
     /// `residual[t] += scale post_norm(w x[t] + bias)`.

@@ -1,10 +1,11 @@
 //! Which variant of each kernel a device runs.
 
-use super::choice::{Choice, Role};
+use super::choice::{Choice, Products, Role};
 use super::kernels::{attention, linear, qk_rope_append, rms_norm, sample};
 use super::kv::KvLayout;
 use super::ladder::Ladder;
 use super::operations::RowClass;
+use super::planes::PlaneFormat;
 use super::{Capabilities, PlanKind, WebGpuOptions};
 
 /// A variant for each kernel and shape class.
@@ -13,7 +14,8 @@ pub(super) struct Plan {
     norm: Ladder<rms_norm::Variant>,
     rope: Ladder<qk_rope_append::Variant>,
     sample: Ladder<sample::Variant>,
-    linear: [Ladder<linear::Variant>; 3],
+    /// Those of the first format, the main one, come first.
+    linear: Vec<(Products, Ladder<linear::Variant>)>,
     attention: [Ladder<attention::Variant>; 3],
 }
 
@@ -21,37 +23,49 @@ pub(super) struct Plan {
 const SERIAL: attention::Variant = attention::Variant::Serial { splits: 8 };
 
 impl Plan {
-    /// What suits a device.
+    /// What suits a device, for weights in these formats, the main one first.
     pub(super) fn new(
         capabilities: &Capabilities,
         options: &WebGpuOptions,
         layout: &KvLayout,
+        formats: &[PlaneFormat],
     ) -> Self {
+        let roles = Role::all(formats, options.fast);
+        let products = roles.into_iter().filter_map(|role| match role {
+            Role::Linear(products) => Some(products),
+            _ => None,
+        });
+        let products = products.collect();
         match options.plan_kind(capabilities) {
-            PlanKind::Software => Self::software(capabilities, options),
-            PlanKind::Hardware => Self::hardware(capabilities, options, layout),
+            PlanKind::Software => Self::software(capabilities, products),
+            PlanKind::Hardware => Self::hardware(capabilities, layout, products),
         }
     }
 
-    fn software(capabilities: &Capabilities, options: &WebGpuOptions) -> Self {
+    fn software(capabilities: &Capabilities, products: Vec<Products>) -> Self {
         use linear::Variant as Linear;
-        let [one, many] = match (options.fast, quads(capabilities)) {
-            (false, false) => [Linear::Rows, Linear::Tiles],
-            (false, true) => [Linear::RowsQuads, Linear::TilesQuads],
-            (true, false) => [Linear::FastRows, Linear::FastTiles],
-            (true, true) => [Linear::FastRowsQuads, Linear::FastTilesQuads],
+        let exact = match quads(capabilities) {
+            false => [Linear::Rows, Linear::Tiles, Linear::Tiles],
+            true => [Linear::RowsQuads, Linear::TilesQuads, Linear::TilesQuads],
         };
-        let many = products(many);
+        let fast = match quads(capabilities) {
+            false => [Linear::FastRows, Linear::FastTiles, Linear::FastTiles],
+            true => [
+                Linear::FastRowsQuads,
+                Linear::FastTilesQuads,
+                Linear::FastTilesQuads,
+            ],
+        };
         Self {
             norm: Ladder::new(rms_norm::Variant::Serial, &[]),
             rope: Ladder::new(qk_rope_append::Variant::Serial, &[]),
             sample: Ladder::new(sample::Variant::Serial, &[]),
-            linear: [products(one), many.clone(), many],
+            linear: ladders(products, exact, fast),
             attention: std::array::from_fn(|_| Ladder::new(SERIAL, &[])),
         }
     }
 
-    fn hardware(capabilities: &Capabilities, options: &WebGpuOptions, layout: &KvLayout) -> Self {
+    fn hardware(capabilities: &Capabilities, layout: &KvLayout, products: Vec<Products>) -> Self {
         use linear::Variant as Linear;
         let attention = attention::Variant::available(capabilities, layout);
         let safer = |wanted: fn(&attention::Variant) -> bool| {
@@ -62,9 +76,12 @@ impl Plan {
         };
         let decode = safer(|variant| matches!(variant, attention::Variant::Decode { .. }));
         let prefill = safer(|variant| matches!(variant, attention::Variant::Prefill));
-        let linear = match (options.fast && capabilities.packed_dot, quads(capabilities)) {
-            (false, false) => [Linear::Tree, Linear::TreeBy4, Linear::Gemm],
-            (false, true) => [Linear::Subgroup, Linear::SubgroupBy4, Linear::Gemm],
+        let exact = match quads(capabilities) {
+            false => [Linear::Tree, Linear::TreeBy4, Linear::Gemm],
+            true => [Linear::Subgroup, Linear::SubgroupBy4, Linear::Gemm],
+        };
+        let fast = match (capabilities.packed_dot, quads(capabilities)) {
+            (false, _) => exact,
             (true, false) => [Linear::FastTree, Linear::FastTreeBy4, Linear::FastTiles],
             (true, true) => [
                 Linear::FastSubgroup,
@@ -76,7 +93,7 @@ impl Plan {
             norm: downward(&rms_norm::Variant::available(capabilities)),
             rope: downward(&qk_rope_append::Variant::available(capabilities, layout)),
             sample: downward(&sample::Variant::available(capabilities)),
-            linear: linear.map(products),
+            linear: ladders(products, exact, fast),
             attention: [decode.clone(), decode, prefill],
         }
     }
@@ -93,13 +110,27 @@ impl Plan {
         self.sample.current()
     }
 
-    pub(super) fn linear(&self, class: RowClass) -> linear::Variant {
-        self.linear[class as usize].current()
+    /// The variant of products. The exact tier rounds none.
+    pub(super) fn linear(&self, products: Products) -> linear::Variant {
+        let exact = Products {
+            rounds: false,
+            ..products
+        };
+        let of = |wanted| self.linear.iter().find(|(it, _)| *it == wanted);
+        let found = of(products).or_else(|| of(exact));
+        // Weights that no one announced: what asks nothing of the device.
+        found.map_or(linear::Variant::Rows, |(_, ladder)| ladder.current())
+    }
+
+    /// The variant of most weights.
+    pub(super) fn main_linear(&self, class: RowClass) -> linear::Variant {
+        let main = self.linear.iter().find(|(it, _)| it.class == class);
+        main.map_or(linear::Variant::Rows, |(_, ladder)| ladder.current())
     }
 
     /// Rows that one invocation's products share their weights among: fewer take as long.
     pub(super) fn tile_rows(&self) -> usize {
-        self.linear(RowClass::Few).tokens() as usize
+        self.main_linear(RowClass::Few).tokens() as usize
     }
 
     pub(super) fn attention(&self, class: RowClass) -> attention::Variant {
@@ -112,7 +143,7 @@ impl Plan {
             Role::Norm => Choice::Norm(self.norm()),
             Role::Rope => Choice::Rope(self.rope()),
             Role::Sample => Choice::Sample(self.sample()),
-            Role::Linear(class) => Choice::Linear(class, self.linear(class)),
+            Role::Linear(products) => Choice::Linear(products, self.linear(products)),
             Role::Attention(class) => Choice::Attention(class, self.attention(class)),
         }
     }
@@ -123,7 +154,11 @@ impl Plan {
             Choice::Norm(variant) => self.norm.prefer(variant),
             Choice::Rope(variant) => self.rope.prefer(variant),
             Choice::Sample(variant) => self.sample.prefer(variant),
-            Choice::Linear(class, variant) => self.linear[class as usize].prefer(variant),
+            Choice::Linear(products, variant) => {
+                if let Some(ladder) = self.products(products) {
+                    ladder.prefer(variant);
+                }
+            }
             Choice::Attention(class, variant) => self.attention[class as usize].prefer(variant),
         }
     }
@@ -134,9 +169,17 @@ impl Plan {
             Role::Norm => self.norm.demote().is_some(),
             Role::Rope => self.rope.demote().is_some(),
             Role::Sample => self.sample.demote().is_some(),
-            Role::Linear(class) => self.linear[class as usize].demote().is_some(),
+            Role::Linear(products) => {
+                let ladder = self.products(products);
+                ladder.is_some_and(|ladder| ladder.demote().is_some())
+            }
             Role::Attention(class) => self.attention[class as usize].demote().is_some(),
         }
+    }
+
+    fn products(&mut self, products: Products) -> Option<&mut Ladder<linear::Variant>> {
+        let found = self.linear.iter_mut().find(|(it, _)| *it == products);
+        found.map(|(_, ladder)| ladder)
     }
 
     /// Bytes of attention's two scratch buffers for passes of `rows` rows.
@@ -146,23 +189,29 @@ impl Plan {
         num_heads: usize,
         rows: usize,
     ) -> [u64; 2] {
-        let each = Role::ALL.map(|role| match role {
-            Role::Attention(class) => self.attention(class).scratch_bytes(layout, num_heads, rows),
-            _ => [0; 2],
-        });
+        let of = |class| self.attention(class).scratch_bytes(layout, num_heads, rows);
+        let each = RowClass::ALL.map(of);
         [0, 1].map(|i| each.iter().map(|bytes| bytes[i]).max().unwrap_or(0))
     }
 }
 
-/// Products in a variant, then in the ones that ask nothing of the device.
-fn products(preferred: linear::Variant) -> Ladder<linear::Variant> {
+/// Products in the variants of their row class, then in the ones that ask nothing of the device.
+fn ladders(
+    products: Vec<Products>,
+    exact: [linear::Variant; 3],
+    fast: [linear::Variant; 3],
+) -> Vec<(Products, Ladder<linear::Variant>)> {
     use linear::Variant as Linear;
-    let safer = if preferred.tokens() > 1 {
-        [Linear::Tiles, Linear::Rows]
-    } else {
-        [Linear::Rows, Linear::Tiles]
+    let ladder = |it: Products| {
+        let rounds = it.rounds && it.format.is_quantized();
+        let preferred = if rounds { fast } else { exact }[it.class as usize];
+        let safer = match preferred.tokens() {
+            1 => [Linear::Rows, Linear::Tiles],
+            _ => [Linear::Tiles, Linear::Rows],
+        };
+        (it, Ladder::new(preferred, &safer))
     };
-    Ladder::new(preferred, &safer)
+    products.into_iter().map(ladder).collect()
 }
 
 /// From the last of a list, which is not empty, to its first.

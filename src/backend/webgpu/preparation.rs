@@ -3,7 +3,10 @@
 //! All that is needed is in the model's header, so that this can go on while weights arrive: it
 //! has a handle of the device of its own.
 
+use std::collections::BTreeSet;
+
 use super::choice::{Choice, Role};
+use super::kernels::linear;
 use super::plan::Plan;
 use super::recorder::Pipelines;
 use super::report::{InUse, Report, Verdict};
@@ -62,24 +65,25 @@ impl Preparation<'_> {
     pub async fn run(self) -> Result<Kernels, GpuError> {
         let (gpu, options) = (&self.gpu, &self.options);
         let layout = options.layout(gpu.capabilities(), &self.outline.shape);
-        let mut plan = Plan::new(gpu.capabilities(), options, &layout);
-        let given = self.choices(&layout)?;
-        for &choice in &given {
-            plan.prefer(choice);
-        }
-        let types: Vec<GgmlType> = self.outline.types.iter().map(|(ty, _)| *ty).collect();
+        let types = self.types();
         let model = Model {
             types: &types,
+            fast: options.fast,
             layout,
             num_heads: self.outline.shape.heads.num_heads,
             has_window: self.outline.shape.window_layers > 0,
             width: self.outline.shape.hidden_size,
         };
+        let mut plan = Plan::new(gpu.capabilities(), options, &layout, &model.formats());
+        let given = self.choices(&model)?;
+        for &choice in &given {
+            plan.prefer(choice);
+        }
         let mut pipelines = Pipelines::with_fault(options.fault);
         let key = self.key();
         let known = self.given.reports.iter().find(|report| report.key == key);
         if let Some(report) = known
-            && let Some(choices) = self.known(report, &layout)
+            && let Some(choices) = self.known(report, &model)
         {
             choices.into_iter().for_each(|choice| plan.prefer(choice));
             (self.phase)(Phase::Compile);
@@ -98,7 +102,7 @@ impl Preparation<'_> {
         // A plan that was asked for by its kind is taken as it is.
         if options.plan.is_none() {
             let given: Vec<_> = given.iter().map(|choice| choice.role()).collect();
-            let what = (&model, &self.outline, options.fast);
+            let what = (&model, &self.outline);
             let how = (&given[..], self.now_ms);
             tuned = tune(gpu, &mut pipelines, &mut plan, what, how).await?;
         }
@@ -108,7 +112,7 @@ impl Preparation<'_> {
         let report = Report {
             key,
             adapter: gpu.adapter().to_string(),
-            variants: in_use(&plan),
+            variants: in_use(&plan, &model),
             checks: join(tuned.checks, verdicts),
             timings: tuned.timings,
             pace: tuned.pace,
@@ -144,46 +148,75 @@ impl Preparation<'_> {
         )
     }
 
+    /// Types of the weights, the one with most bytes first.
+    fn types(&self) -> Vec<GgmlType> {
+        let mut types = self.outline.types.clone();
+        types.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
+        types.into_iter().map(|(ty, _)| ty).collect()
+    }
+
     /// The variants that the caller names.
-    fn choices(&self, layout: &super::kv::KvLayout) -> Result<Vec<Choice>, GpuError> {
-        let wanted = self.given.variants.iter();
-        wanted
-            .map(|it| {
-                let unknown = |known: Vec<String>| GpuError::Variant {
-                    role: it.role.clone(),
-                    variant: it.variant.clone(),
-                    known: known.join(", "),
-                };
-                let role = Role::named(&it.role).ok_or_else(|| {
-                    unknown(Role::ALL.map(|role| role.name().to_owned()).to_vec())
-                })?;
-                let there = role.candidates(self.gpu.capabilities(), layout, true);
-                let found = there.iter().find(|choice| choice.name() == it.variant);
-                let names = || there.iter().map(|choice| choice.name()).collect();
-                found.copied().ok_or_else(|| unknown(names()))
-            })
-            .collect()
+    fn choices(&self, model: &Model<'_>) -> Result<Vec<Choice>, GpuError> {
+        let each = self.given.variants.iter();
+        let each: Result<Vec<_>, _> = each.map(|it| self.wanted(it, model)).collect();
+        Ok(each?.concat())
+    }
+
+    /// A variant in all roles of a name. Products that are never rounded take a fast one's
+    /// division of work.
+    fn wanted(&self, wanted: &InUse, model: &Model<'_>) -> Result<Vec<Choice>, GpuError> {
+        let refuse = |known: Vec<String>| GpuError::Variant {
+            role: wanted.role.clone(),
+            variant: wanted.variant.clone(),
+            known: known.join(", "),
+        };
+        let mut roles = model.roles();
+        let mut names: Vec<_> = roles.iter().map(|role| role.name().to_owned()).collect();
+        names.dedup();
+        let is_meant = |role: &Role| wanted.format.is_none() || role.format() == wanted.format;
+        roles.retain(|role| role.name() == wanted.role && is_meant(role));
+        if roles.is_empty() {
+            return Err(refuse(names));
+        }
+        let there = |role: Role| role.candidates(self.gpu.capabilities(), &model.layout);
+        let named = |role, name: &str| there(role).into_iter().find(|it| it.name() == name);
+        let exact = linear::Variant::named(&wanted.variant);
+        let exact = exact.map(|variant| format!("{:?}", variant.exact()));
+        let found = roles.iter().filter_map(|&role| {
+            let same = named(role, &wanted.variant);
+            same.or_else(|| named(role, exact.as_deref()?))
+        });
+        let found: Vec<_> = found.collect();
+        if !found.iter().any(|choice| choice.name() == wanted.variant) {
+            let known = roles.into_iter().flat_map(there).map(|it| it.name());
+            let known: BTreeSet<_> = known.collect();
+            return Err(refuse(known.into_iter().collect()));
+        }
+        Ok(found)
     }
 
     /// The variants of an earlier load, if all of them are still there.
-    fn known(&self, report: &Report, layout: &super::kv::KvLayout) -> Option<Vec<Choice>> {
+    fn known(&self, report: &Report, model: &Model<'_>) -> Option<Vec<Choice>> {
         let capabilities = self.gpu.capabilities();
-        let fast = self.options.fast;
-        let choices = report.variants.iter().map(|it| {
-            let there = Role::named(&it.role)?.candidates(capabilities, layout, fast);
-            there.into_iter().find(|choice| choice.name() == it.variant)
+        let choices = model.roles().into_iter().map(|role| {
+            let (name, format) = (role.full_name(), role.format());
+            let mut kept = report.variants.iter();
+            let kept = kept.find(|it| it.role == name && it.format == format)?;
+            let mut there = role.candidates(capabilities, &model.layout).into_iter();
+            there.find(|choice| choice.name() == kept.variant)
         });
         choices.collect()
     }
 }
 
-fn in_use(plan: &Plan) -> Vec<InUse> {
-    let choices = Role::ALL.map(|role| plan.choice(role));
-    let in_use = choices.map(|choice| InUse {
-        role: choice.role().name().to_owned(),
-        variant: choice.name(),
+fn in_use(plan: &Plan, model: &Model<'_>) -> Vec<InUse> {
+    let roles = model.roles().into_iter();
+    let in_use = roles.map(|role| InUse {
+        role: role.full_name(),
+        format: role.format(),
+        variant: plan.choice(role).name(),
     });
-    in_use.to_vec()
+    in_use.collect()
 }
 
 /// Faults that were seen before a variant could be chosen, then the checks of the chosen ones.

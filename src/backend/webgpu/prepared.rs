@@ -82,7 +82,8 @@ impl Prepared {
         plan: Option<Plan>,
     ) -> Result<Self, GpuError> {
         let layout = options.layout(gpu.capabilities(), shape);
-        let plan = plan.unwrap_or_else(|| Plan::new(gpu.capabilities(), options, &layout));
+        // One that knows the weights comes with the check of the kernels.
+        let plan = plan.unwrap_or_else(|| Plan::new(gpu.capabilities(), options, &layout, &[]));
         let pools = [
             KvPool::new(gpu, "KV cache", shape.num_layers, layout, 1)?,
             KvPool::new(gpu, "KV ring", shape.window_layers, layout, 1)?,

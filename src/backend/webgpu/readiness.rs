@@ -105,6 +105,7 @@ impl WebGpuBackend {
         let outline = Outline {
             shape,
             types: self.types.clone(),
+            head: None,
         };
         // Another shard may have brought types that were not known.
         let suits = |kernels: &Kernels| {

@@ -9,6 +9,8 @@ use crate::backend::Pace;
 pub struct Verdict {
     /// What the variant is for.
     pub role: String,
+    /// The quantization of the weights, where there are any.
+    pub format: Option<String>,
     /// The variant.
     pub variant: String,
     /// What is wrong with it, if anything is.
@@ -31,8 +33,11 @@ pub struct Timing {
 /// The variant in use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InUse {
-    /// What it is for.
+    /// What it is for. Products whose activations may be rounded are reported by themselves,
+    /// their role ending in `Rounded`.
     pub role: String,
+    /// The quantization of the weights, where there are any. `None` in a wish: all of them.
+    pub format: Option<String>,
     /// The variant.
     pub variant: String,
 }
@@ -45,7 +50,7 @@ pub struct Report {
     pub key: String,
     /// Names of the adapter.
     pub adapter: String,
-    /// The variant of each role.
+    /// The variant of each role and quantization.
     pub variants: Vec<InUse>,
     /// Every check, also of variants that are not in use.
     pub checks: Vec<Verdict>,

@@ -5,7 +5,7 @@
 //! the device refuses, gives way to the next safer one, which is checked in turn.
 
 use super::check::{Case, Outcome, output, run_all};
-use super::choice::{Choice, Role};
+use super::choice::{Choice, Products, Role};
 use super::kernels::attention_case::{self, AttentionCase};
 use super::kernels::qk_rope_append_case::{self, AppendCase, Judged};
 use super::kernels::sample::Variant as SampleVariant;
@@ -16,6 +16,7 @@ use super::kernels::{
 use super::kv::KvLayout;
 use super::operations::RowClass;
 use super::plan::Plan;
+use super::planes::PlaneFormat;
 use super::recorder::{Pipelines, Recorder};
 use super::sampler::{SampleStep, read_slot};
 use super::{Gpu, GpuError, Verdict};
@@ -35,8 +36,10 @@ const LONG_ROW: usize = 8192;
 /// What is checked.
 #[derive(Clone, Debug)]
 pub(super) struct Model<'a> {
-    /// Types of the matrices, each once.
+    /// Types of the matrices, each once, the one with most bytes first.
     pub(super) types: &'a [GgmlType],
+    /// Whether products may be rounded.
+    pub(super) fast: bool,
     /// Shape of the cache.
     pub(super) layout: KvLayout,
     /// `H`.
@@ -45,6 +48,35 @@ pub(super) struct Model<'a> {
     pub(super) has_window: bool,
     /// `C`.
     pub(super) width: usize,
+}
+
+impl Model<'_> {
+    /// Formats of the weights, each once, the main one first.
+    pub(super) fn formats(&self) -> Vec<PlaneFormat> {
+        let mut formats = Vec::new();
+        for format in self.types.iter().map(|&ty| PlaneFormat::of(ty)) {
+            if !formats.contains(&format) {
+                formats.push(format);
+            }
+        }
+        formats
+    }
+
+    pub(super) fn roles(&self) -> Vec<Role> {
+        Role::all(&self.formats(), self.fast)
+    }
+
+    /// Types that lie in a format.
+    fn types_in(&self, format: PlaneFormat) -> impl Iterator<Item = GgmlType> {
+        let types = self.types.iter().copied();
+        types.filter(move |&ty| PlaneFormat::of(ty) == format)
+    }
+
+    fn is_main(&self, format: PlaneFormat) -> bool {
+        self.types
+            .first()
+            .is_some_and(|&ty| PlaneFormat::of(ty) == format)
+    }
 }
 
 /// Checks a plan, and changes it where a variant is wrong.
@@ -58,7 +90,7 @@ pub(super) async fn self_check(
     model: &Model<'_>,
 ) -> Result<Vec<Verdict>, GpuError> {
     let mut verdicts = Vec::new();
-    let mut unchecked = Role::ALL.to_vec();
+    let mut unchecked = model.roles();
     let shared = shared_cases(gpu, model)?;
     for outcome in run_all(gpu, pipelines, &shared).await? {
         if let Some(fault) = outcome.fault {
@@ -68,12 +100,13 @@ pub(super) async fn self_check(
     while !unchecked.is_empty() {
         let choices: Vec<_> = unchecked.iter().map(|&role| plan.choice(role)).collect();
         let mut again = Vec::new();
-        for verdict in check(gpu, pipelines, model, &choices, Depth::Whole).await? {
-            let (role, variant) = (Role::named(&verdict.role), &verdict.variant);
-            if let (Some(role), Some(fault)) = (role, &verdict.fault) {
-                log::warn!("{} {variant} is wrong on this device: {fault}", role.name());
+        let found = check(gpu, pipelines, model, &choices, Depth::Whole).await?;
+        for (choice, verdict) in choices.into_iter().zip(found) {
+            if let Some(fault) = &verdict.fault {
+                let (role, name) = (choice.role(), choice.full_name());
+                log::warn!("{name} is wrong on this device: {fault}");
                 if !plan.demote(role) {
-                    return Err(wrong(&format!("{} {variant}", role.name()), fault));
+                    return Err(wrong(&name, fault));
                 }
                 again.push(role);
             }
@@ -103,7 +136,7 @@ pub(super) fn compile(
     model: &Model<'_>,
 ) -> Result<(), GpuError> {
     let mut cases = shared_cases(gpu, model)?;
-    for role in Role::ALL {
+    for role in model.roles() {
         cases.extend(cases_of(gpu, model, plan.choice(role), Depth::Pipelines)?);
     }
     for case in cases {
@@ -149,7 +182,8 @@ pub(super) async fn check(
     let mut verdicts: Vec<_> = choices
         .iter()
         .map(|choice| Verdict {
-            role: choice.role().name().to_owned(),
+            role: choice.role().full_name(),
+            format: choice.role().format(),
             variant: choice.name(),
             fault: None,
         })
@@ -195,16 +229,16 @@ fn cases_of(
         Choice::Norm(variant) => Ok(norms(gpu, variant)),
         Choice::Rope(variant) => Ok(ropes(gpu, variant, model)),
         Choice::Sample(_) => Ok(Vec::new()),
-        Choice::Linear(class, variant) if depth == Depth::Glance => {
-            let (store, size) = (linear::Shape::Store(0, true), [rows(class), 256]);
-            let parts: Vec<_> = model.types.iter().map(|&ty| (ty, 9)).collect();
+        Choice::Linear(its, variant) if depth == Depth::Glance => {
+            let (store, size) = (linear::Shape::Store(0, true), [rows(its.class), 256]);
+            let parts: Vec<_> = model.types_in(its.format).map(|ty| (ty, 9)).collect();
             let case = linear::case(gpu, variant, store, &parts, size, SEED)?;
             Ok(vec![case])
         }
-        Choice::Linear(class, variant) if depth == Depth::Pipelines => {
-            certain_products(gpu, variant, model, class)
+        Choice::Linear(its, variant) if depth == Depth::Pipelines => {
+            certain_products(gpu, variant, model, its)
         }
-        Choice::Linear(class, variant) => products(gpu, variant, model, class),
+        Choice::Linear(its, variant) => products(gpu, variant, model, its),
         Choice::Attention(class, variant) => Ok(attentions(gpu, variant, model, (class, depth))),
     }
 }
@@ -230,18 +264,20 @@ fn products(
     gpu: &Gpu,
     variant: linear::Variant,
     model: &Model<'_>,
-    class: RowClass,
+    its: Products,
 ) -> Result<Vec<Case>, GpuError> {
     use linear::Shape;
-    let rows = rows(class);
+    let rows = rows(its.class);
+    let (store, size) = (Shape::Store(0, true), [rows, 768]);
     let mut cases = Vec::new();
-    for (i, &ty) in model.types.iter().enumerate() {
-        let store = Shape::Store(0, true);
-        let size = [rows, 768];
+    for ty in model.types_in(its.format) {
         cases.push(linear::case(gpu, variant, store, &[(ty, 70)], size, SEED)?);
-        if i > 0 {
-            continue;
-        }
+    }
+    // What becomes of products has nothing to do with how weights lie.
+    let main = model
+        .types_in(its.format)
+        .filter(|_| model.is_main(its.format));
+    for ty in main.take(1) {
         for shape in [
             Shape::Add(true),
             Shape::Gate(Activation::Silu),
@@ -266,12 +302,12 @@ fn certain_products(
     gpu: &Gpu,
     variant: linear::Variant,
     model: &Model<'_>,
-    class: RowClass,
+    its: Products,
 ) -> Result<Vec<Case>, GpuError> {
     use linear::Shape;
-    let size = [rows(class), model.width.next_multiple_of(256)];
+    let size = [rows(its.class), model.width.next_multiple_of(256)];
     let mut cases = Vec::new();
-    for &ty in model.types {
+    for ty in model.types_in(its.format).take(1) {
         for shape in [
             Shape::Store(0, false),
             Shape::Add(false),

@@ -1,17 +1,18 @@
 //! Variants chosen by a short measurement on the device at hand.
 //!
 //! Every variant of a role first computes one small case; the right ones are then timed on
-//! shapes like the model's, smaller on a processor that plays a GPU. A product's time is the sum
-//! over the quantizations of the model, weighted by their bytes. A second round repeats what is
-//! near the best, since one dispatch of a GPU is shorter than its clock's grain.
+//! shapes like the model's, smaller on a processor that plays a GPU. Products are timed for each
+//! quantization of the model by itself, and each has a variant of its own. A second round repeats
+//! what is near the best, since one dispatch of a GPU is shorter than its clock's grain.
 
 use super::check::output;
-use super::choice::{Choice, Role};
+use super::choice::{Choice, Products, Role};
 use super::kernels::attention_case::{self, AttentionCase};
 use super::kernels::qk_rope_append_case::{self, AppendCase, Judged};
 use super::kernels::{linear, rms_norm, sample};
 use super::operations::RowClass;
 use super::plan::Plan;
+use super::planes::PlaneFormat;
 use super::recorder::{Extents, Pipelines, Recorder, Recording};
 use super::report::{Timing, Verdict};
 use super::self_check::{Depth, Model, check};
@@ -21,19 +22,8 @@ use crate::backend::ops::Cache;
 use crate::backend::{Outline, Pace, RopeKind};
 use crate::gguf::GgmlType;
 
-/// What decides between variants with barriers and without.
-const DECIDING: Role = Role::Linear(RowClass::One);
-
-/// The other roles that are measured. What the sampler takes is a small part of a step.
-const MEASURED: [Role; 7] = [
-    Role::Norm,
-    Role::Rope,
-    Role::Linear(RowClass::Few),
-    Role::Linear(RowClass::Many),
-    Role::Attention(RowClass::One),
-    Role::Attention(RowClass::Few),
-    Role::Attention(RowClass::Many),
-];
+/// Rows of the products that decide between variants with barriers and without.
+const DECIDING: RowClass = RowClass::One;
 
 /// A variant has to be this much faster than the plan's own to take its place: less is chance.
 const CLEARLY: f64 = 0.95;
@@ -51,7 +41,8 @@ const LAP_MICROS: f64 = 4000.0;
 /// Rows of a prompt that are normalized.
 const PROMPT_ROWS: usize = 16;
 
-/// Types with a smaller share of the weights' bytes decide nothing.
+/// Formats with a smaller share of the weights' bytes are not timed: they take what the main one
+/// does.
 const LEAST_SHARE: f64 = 0.05;
 
 /// What came out.
@@ -65,7 +56,6 @@ pub(super) struct Tuned {
 /// One variant on one shape.
 struct Entry {
     choice: Choice,
-    format: Option<GgmlType>,
     /// What its time counts for.
     weight: f64,
     recording: Recording,
@@ -81,7 +71,7 @@ pub(super) async fn tune(
     gpu: &Gpu,
     pipelines: &mut Pipelines,
     plan: &mut Plan,
-    (model, outline, fast): (&Model<'_>, &Outline, bool),
+    (model, outline): (&Model<'_>, &Outline),
     (given, now_ms): (&[Role], &dyn Fn() -> f64),
 ) -> Result<Tuned, GpuError> {
     let mut search = Search {
@@ -93,30 +83,26 @@ pub(super) async fn tune(
         entries: Vec::new(),
         faulty: Vec::new(),
     };
-    let of = |role: Role| role.candidates(gpu.capabilities(), &model.layout, fast);
-    let is_open = |role: &&Role| !given.contains(role);
+    let measured = search.workload.measured();
     // Decode's products first: they tell whether this device is one for barriers, and so which
     // half of the others need not even be compiled.
-    search.time(of(DECIDING)).await?;
+    let (first, others): (Vec<Role>, Vec<Role>) = measured.into_iter().partition(decides);
+    search.time_all(&first, |_| true).await?;
     let suits = search.division();
-    for role in MEASURED.iter().filter(is_open) {
-        let mut candidates = of(*role);
-        candidates.retain(|choice| *role == Role::Norm || suits(choice));
-        search.time(candidates).await?;
+    for &role in others.iter().filter(|role| !given.contains(role)) {
+        let suits = |choice: &Choice| role == Role::Norm || suits(choice);
+        search.time_all(&[role], suits).await?;
     }
-    for role in MEASURED.iter().filter(is_open) {
-        if let Some(best) = search.better(plan.choice(*role)) {
+    for role in model.roles() {
+        if !given.contains(&role)
+            && let Some(best) = search.better(plan.choice(role))
+        {
             plan.prefer(best);
         }
     }
-    if is_open(&&DECIDING)
-        && let Some(best) = search.better(plan.choice(DECIDING))
-    {
-        plan.prefer(best);
-    }
-    if is_open(&&Role::Sample) {
+    if !given.contains(&Role::Sample) {
         // The sampler divides its work as the products do.
-        let cooperates = plan.linear(RowClass::One).is_cooperative();
+        let cooperates = plan.main_linear(DECIDING).is_cooperative();
         let variants = [sample::Variant::Serial, sample::Variant::Tree];
         plan.prefer(Choice::Sample(variants[usize::from(cooperates)]));
     }
@@ -126,6 +112,10 @@ pub(super) async fn tune(
         pace: search.workload.pace(&search.entries, plan, outline),
         checks: search.faulty,
     })
+}
+
+fn decides(role: &Role) -> bool {
+    matches!(role, Role::Linear(products) if products.class == DECIDING)
 }
 
 /// Variants being timed.
@@ -140,9 +130,15 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Times those that compute a small case right, and are not timed yet.
-    async fn time(&mut self, mut choices: Vec<Choice>) -> Result<(), GpuError> {
-        choices.retain(|choice| !self.entries.iter().any(|entry| entry.choice == *choice));
+    /// Times the candidates for roles that suit and compute a small case right.
+    async fn time_all(
+        &mut self,
+        roles: &[Role],
+        suits: impl Fn(&Choice) -> bool,
+    ) -> Result<(), GpuError> {
+        let of = |role: &Role| role.candidates(self.gpu.capabilities(), &self.model.layout);
+        let mut choices: Vec<_> = roles.iter().flat_map(of).collect();
+        choices.retain(suits);
         let checks = check(
             self.gpu,
             self.pipelines,
@@ -166,12 +162,17 @@ impl Search<'_> {
 
     /// Which other variants are worth a look: those with barriers, those without, or all.
     fn division(&self) -> impl Fn(&Choice) -> bool + use<> {
-        let best = |cooperates: bool| {
-            let mine = self.entries.iter().map(|entry| entry.choice);
-            let mine = mine.filter(|choice| choice.role() == DECIDING);
-            let mine = mine.filter(|choice| choice.cooperates() == cooperates);
-            mine.filter_map(|choice| total(&self.entries, choice))
-                .fold(f64::INFINITY, f64::min)
+        let roles = self.workload.measured().into_iter().filter(decides);
+        let roles: Vec<_> = roles.collect();
+        let best = |cooperates: bool| -> f64 {
+            let each = roles.iter().map(|&role| {
+                let mine = self.entries.iter().filter(|entry| {
+                    entry.choice.role() == role && entry.choice.cooperates() == cooperates
+                });
+                let times = mine.map(|entry| entry.weight * entry.micros);
+                times.fold(f64::INFINITY, f64::min)
+            });
+            each.sum()
         };
         let (apart, together) = (best(false), best(true));
         move |choice| match choice.cooperates() {
@@ -182,10 +183,16 @@ impl Search<'_> {
 
     /// The fastest variant in the role of one that it clearly beats.
     fn better(&self, kept: Choice) -> Option<Choice> {
-        let best = fastest(&self.entries, kept.role())?;
-        let micros = total(&self.entries, best)?;
-        let is_better = total(&self.entries, kept).is_none_or(|kept| micros < CLEARLY * kept);
-        is_better.then_some(best)
+        let timed = self.workload.timed_role(kept.role());
+        let timed_choice = |choice: Choice| choice.in_role(timed);
+        let rivals = self.entries.iter().map(|entry| entry.choice);
+        let rivals = rivals.filter(|choice| choice.role() == timed);
+        let rivals = rivals.filter_map(|choice| Some((choice.in_role(kept.role())?, choice)));
+        let times = rivals.filter_map(|(mine, choice)| Some((total(&self.entries, choice)?, mine)));
+        let (micros, best) = times.min_by(|(a, _), (b, _)| a.total_cmp(b))?;
+        let kept = timed_choice(kept).and_then(|kept| total(&self.entries, kept));
+        kept.is_none_or(|kept| micros < CLEARLY * kept)
+            .then_some(best)
     }
 }
 
@@ -210,7 +217,7 @@ async fn measure(
             let entry = &entries[i];
             let rivals = entries
                 .iter()
-                .filter(|it| it.choice.role() == entry.choice.role() && it.format == entry.format);
+                .filter(|it| it.choice.role() == entry.choice.role());
             let best = rivals.map(|it| it.micros).fold(f64::INFINITY, f64::min);
             entry.micros <= NEAR * best
         })
@@ -249,14 +256,6 @@ fn total(entries: &[Entry], choice: Choice) -> Option<f64> {
     (!times.is_empty()).then(|| times.iter().sum())
 }
 
-fn fastest(entries: &[Entry], role: Role) -> Option<Choice> {
-    let mine = entries.iter().filter(|entry| entry.choice.role() == role);
-    let timed = mine.filter_map(|entry| Some((total(entries, entry.choice)?, entry.choice)));
-    timed
-        .min_by(|(a, _), (b, _)| a.total_cmp(b))
-        .map(|(_, choice)| choice)
-}
-
 impl Entry {
     fn lap(&self, repeats: u32) -> Lap<'_> {
         Lap {
@@ -268,9 +267,10 @@ impl Entry {
 
     fn timing(&self) -> Timing {
         Timing {
+            // Whose activations may be rounded has nothing to do with times.
             role: self.choice.role().name().to_owned(),
             variant: self.choice.name(),
-            format: self.format.map(|ty| ty.name().to_owned()),
+            format: self.choice.role().format(),
             micros: self.micros,
         }
     }
@@ -279,9 +279,9 @@ impl Entry {
 /// Shapes that are timed.
 struct Workload<'a> {
     model: &'a Model<'a>,
-    /// Types that matter, with their share of the bytes.
-    types: Vec<(GgmlType, f64)>,
-    /// `[T, K, N]` of each row class, and their buffers for each type.
+    /// Formats that are timed, the main one first, with their share of the bytes.
+    formats: Vec<(PlaneFormat, f64)>,
+    /// `[T, K, N]` of each row class, and their buffers for each format.
     sizes: [[usize; 3]; 3],
     products: Vec<[linear::Timed; 3]>,
     width: usize,
@@ -289,21 +289,50 @@ struct Workload<'a> {
 
 impl<'a> Workload<'a> {
     fn new(gpu: &Gpu, model: &'a Model<'a>, outline: &Outline) -> Result<Self, GpuError> {
-        let types = shares(&outline.types);
+        let shares = shares(&outline.types);
         // Whole superblocks, and no longer than the rows of a middling model.
         let width = outline.shape.hidden_size.next_multiple_of(256);
         let sizes = sizes(gpu.capabilities(), width.clamp(256, 2048));
         let mut products = Vec::new();
-        for &(ty, _) in &types {
+        for &(ty, _) in &shares {
             let [one, few, many] = sizes.map(|size| linear::Timed::new(gpu, ty, size));
             products.push([one?, few?, many?]);
         }
         Ok(Self {
             model,
-            types,
+            formats: shares
+                .iter()
+                .map(|&(ty, share)| (PlaneFormat::of(ty), share))
+                .collect(),
             sizes,
             products,
             width,
+        })
+    }
+
+    /// What is timed. The sampler's share of a step is small.
+    fn measured(&self) -> Vec<Role> {
+        let formats: Vec<_> = self.formats.iter().map(|&(format, _)| format).collect();
+        let mut roles = Role::all(&formats, self.model.fast);
+        roles.retain(|&role| role != Role::Sample && self.timed_role(role) == role);
+        roles
+    }
+
+    /// The role whose times tell of another: products that may be rounded are timed with those
+    /// of the same rows that may not be, and formats of few bytes with the main one.
+    fn timed_role(&self, role: Role) -> Role {
+        let Role::Linear(products) = role else {
+            return role;
+        };
+        let is_timed = |format| self.formats.iter().any(|&(it, _)| it == format);
+        let main = self.formats.first().map(|&(format, _)| format);
+        Role::Linear(Products {
+            rounds: self.model.fast,
+            format: match main {
+                Some(main) if !is_timed(products.format) => main,
+                _ => products.format,
+            },
+            ..products
         })
     }
 
@@ -314,10 +343,9 @@ impl<'a> Workload<'a> {
         choice: Choice,
         entries: &mut Vec<Entry>,
     ) -> Result<(), GpuError> {
-        let mut add = |format, weight, recording, extents| {
+        let mut add = |weight, recording, extents| {
             entries.push(Entry {
                 choice,
-                format,
                 weight,
                 recording,
                 extents,
@@ -325,12 +353,14 @@ impl<'a> Workload<'a> {
             });
         };
         let case = match choice {
-            Choice::Linear(class, variant) => {
-                for (&(ty, share), timed) in self.types.iter().zip(&self.products) {
-                    let timed = &timed[class as usize];
-                    let mut recorder = Recorder::new(gpu, pipelines);
-                    timed.record(&mut recorder, variant)?;
-                    add(Some(ty), share, recorder.finish(), timed.extents());
+            Choice::Linear(its, variant) => {
+                for (&(format, share), timed) in self.formats.iter().zip(&self.products) {
+                    if format == its.format {
+                        let timed = &timed[its.class as usize];
+                        let mut recorder = Recorder::new(gpu, pipelines);
+                        timed.record(&mut recorder, variant)?;
+                        add(share, recorder.finish(), timed.extents());
+                    }
                 }
                 return Ok(());
             }
@@ -341,7 +371,7 @@ impl<'a> Workload<'a> {
                 for case in [few, many] {
                     let mut recorder = Recorder::new(gpu, pipelines);
                     (case.record)(&mut recorder, &output(gpu, &case))?;
-                    add(None, 0.5, recorder.finish(), case.extents);
+                    add(0.5, recorder.finish(), case.extents);
                 }
                 return Ok(());
             }
@@ -356,7 +386,7 @@ impl<'a> Workload<'a> {
         };
         let mut recorder = Recorder::new(gpu, pipelines);
         (case.record)(&mut recorder, &output(gpu, &case))?;
-        add(None, 1.0, recorder.finish(), case.extents);
+        add(1.0, recorder.finish(), case.extents);
         Ok(())
     }
 
@@ -392,7 +422,7 @@ impl<'a> Workload<'a> {
     fn pace(&self, entries: &[Entry], plan: &Plan, outline: &Outline) -> Option<Pace> {
         let of = |class: RowClass| {
             let [t, cols, n] = self.sizes[class as usize];
-            let per_weight = total(entries, plan.choice(Role::Linear(class)))? / (cols * n) as f64;
+            let per_weight = self.products_micros(entries, plan, class)? / (cols * n) as f64;
             let layers = outline.shape.num_layers + outline.shape.window_layers;
             let attention = total(entries, plan.choice(Role::Attention(class)))?;
             // Norm and rotation are measured on one row; more rows share the device.
@@ -407,6 +437,20 @@ impl<'a> Workload<'a> {
             prefill_ms: of(RowClass::Many)?,
         })
     }
+
+    /// Time of one product, over the formats by their shares.
+    fn products_micros(&self, entries: &[Entry], plan: &Plan, class: RowClass) -> Option<f64> {
+        let each = self.formats.iter().map(|&(format, _)| {
+            let rounds = self.model.fast;
+            let role = Role::Linear(Products {
+                class,
+                format,
+                rounds,
+            });
+            total(entries, plan.choice(role))
+        });
+        each.sum()
+    }
 }
 
 /// `[T, K, N]` of each row class: enough work that a GPU is busy, little enough that a processor
@@ -418,11 +462,20 @@ fn sizes(capabilities: &Capabilities, cols: usize) -> [[usize; 3]; 3] {
     }
 }
 
-/// Types with their share of the bytes, small ones left out.
+/// A type of each format with the format's share of the bytes, the main one first, small ones left
+/// out.
 fn shares(types: &[(GgmlType, u64)]) -> Vec<(GgmlType, f64)> {
     let all: u64 = types.iter().map(|(_, bytes)| bytes).sum();
-    let shares = types
-        .iter()
-        .map(|&(ty, bytes)| (ty, bytes as f64 / all.max(1) as f64));
-    shares.filter(|(_, share)| *share >= LEAST_SHARE).collect()
+    let mut shares: Vec<(GgmlType, f64)> = Vec::new();
+    for &(ty, bytes) in types {
+        let share = bytes as f64 / all.max(1) as f64;
+        let same = |it: &&mut (GgmlType, f64)| PlaneFormat::of(it.0) == PlaneFormat::of(ty);
+        match shares.iter_mut().find(same) {
+            Some((_, known)) => *known += share,
+            None => shares.push((ty, share)),
+        }
+    }
+    shares.retain(|(_, share)| *share >= LEAST_SHARE);
+    shares.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    shares
 }

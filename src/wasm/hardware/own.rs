@@ -321,7 +321,12 @@ fn read_variants(value: &Value) -> Option<Vec<InUse>> {
     let named = value.as_object()?.iter().map(|(role, variant)| {
         let variant = variant.as_str()?.to_owned();
         let role = role.clone();
-        Some(InUse { role, variant })
+        let format = None;
+        Some(InUse {
+            role,
+            format,
+            variant,
+        })
     });
     named.collect()
 }

@@ -6,7 +6,7 @@ import { expect, test } from '../support/app.js';
 import { FIXTURE_NAMES, fixtureCases, furthest } from '../support/fixtures.js';
 import { launchFirefox, openFirefoxPage } from '../support/firefox.js';
 import { FORCED_CASES, GEMMA_FORCED_CASES, GEMMA_GREEDY_CASES } from '../support/reference.js';
-import { GREEDY_CASES, clearTokens, distance } from '../support/reference.js';
+import { GREEDY_CASES, ROUNDED, clearTokens, distance } from '../support/reference.js';
 import type { Case, Distance } from '../support/reference.js';
 import type { LoadOptions, ScoreResult } from '../../../js/index.js';
 
@@ -97,7 +97,7 @@ function rows(
 rows('WebGPU, SmolLM2', ['/model.gguf', { backend: 'webgpu' }], [GREEDY_CASES, FORCED_CASES]);
 rows(
   'WebGPU, SmolLM2, fast tier',
-  ['/model.gguf', { backend: 'webgpu', precision: 'fast' }],
+  ['/model.gguf', { backend: 'webgpu', precision: 'fast', gpu: ROUNDED }],
   [[], FORCED_CASES],
 );
 rows(

@@ -24,22 +24,47 @@ test('a plan reads the header alone, and foretells memory', async ({ browser, se
     const score = Array.from({ length: 128 }, (_, i) => 100 + i);
     await model.score(score);
     const memory = await model.memory();
-    const stream = model.generate('Once', { maxTokens: 16, temperature: 0, ignoreEos: true });
-    for await (const token of stream) void token;
-    const { decodeTokensPerSecond } = await stream.stats;
     await model.dispose();
     const again = await tokenbrook.plan('/model.gguf', { backend: 'cpu' });
-    return { memory, decodeTokensPerSecond, parameters: model.info.parameters, again };
+    return { memory, parameters: model.info.parameters, again };
   });
   const near = (a: number, b: number): number => Math.abs(a / b - 1);
   expect(planned.parameters).toBe(real.parameters);
   expect(near(planned.weightsBytes, real.memory.weightsBytes)).toBeLessThan(0.05);
   expect(near(planned.kvCacheBytes, real.memory.kvCacheBytes)).toBeLessThan(0.05);
-  const foretold = planned.predicted?.decodeTokensPerSecond ?? 0;
-  console.log(`decode: ${foretold} foretold, ${real.decodeTokensPerSecond} measured`);
-  expect(foretold).toBeGreaterThan(0);
   expect(real.again).toMatchObject({ fetchBytes: 0, cachedBytes: size, headerFetchedBytes: 0 });
   expect(real.again.maxContextLength).toBe(8192);
+  await page.close();
+});
+
+/** Rounds of a plan and an answer, in turn: a machine has other things to do at times. */
+const ROUNDS = 15;
+
+const middle = (values: number[]): number =>
+  values.sort((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
+
+test('a plan foretells the speed of an answer within a quarter', async ({ browser, server }) => {
+  const page = await openPage(browser, server);
+  const rounds = await page.evaluate(async (count) => {
+    const model = await tokenbrook.load('/model.gguf', { backend: 'cpu', contextLength: 512 });
+    const rounds: { foretold: number; measured: number[] }[] = [];
+    for (let round = 0; round < count; round += 1) {
+      const { predicted } = await tokenbrook.plan('/model.gguf', { backend: 'cpu' });
+      const stream = model.generate('Once', { maxTokens: 16, temperature: 0, ignoreEos: true });
+      for await (const token of stream) void token;
+      const { itlMs: measured } = await stream.stats;
+      rounds.push({ foretold: 1000 / (predicted?.decodeTokensPerSecond ?? 0), measured });
+    }
+    await model.dispose();
+    return rounds;
+  }, ROUNDS);
+  // A measurement takes about as long as a token, so that what else the machine does meets both
+  // alike; the mean of an answer would hold all of it.
+  const foretold = middle(rounds.map(({ foretold }) => foretold));
+  const measured = middle(rounds.flatMap(({ measured }) => measured));
+  console.log(`a token: ${foretold.toFixed(1)} ms foretold, ${measured.toFixed(1)} measured`);
+  expect(foretold / measured).toBeGreaterThan(0.75);
+  expect(foretold / measured).toBeLessThan(1.25);
   await page.close();
 });
 

@@ -148,11 +148,12 @@ test('a thread that stops in its work fails the answer, with a code', async ({
   const script = readFileSync(join(PACKAGE, 'helper.js'), 'utf8');
   const call = 'helper.help();';
   expect(script).toContain(call);
-  // It has joined, is waited for, and is gone.
-  const gone = script.replace(call, 'await new Promise((go) => setTimeout(go, 2000)); throw 1;');
+  // It has joined, and is gone.
+  const gone = script.replace(call, 'await new Promise((go) => setTimeout(go, 300)); throw 1;');
   const page = await pageWith([browser, server], 'helper.js', Buffer.from(gone));
   const failures = await page.evaluate(async () => {
     const model = await tokenbrook.load('/tiny.gguf', { backend: 'cpu', threads: 2 });
+    await new Promise((go) => setTimeout(go, 1000));
     const codes = [];
     for (let i = 0; i < 2; i += 1) {
       try {

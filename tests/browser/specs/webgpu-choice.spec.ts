@@ -63,7 +63,9 @@ test('kernels are measured once, checked, and told', async () => {
   expect(gpu.pace?.decodeMs).toBeGreaterThan(0);
   // A processor that plays a GPU pays for each barrier.
   const products = gpu.variants.filter(({ role }) => role.startsWith('linear'));
-  expect(products).toHaveLength(3);
+  const formats = new Set(products.map(({ format }) => format));
+  expect(formats).not.toContain(null);
+  expect(products).toHaveLength(3 * formats.size);
   for (const { variant } of products) expect(variant).toMatch(/^(Rows|Tiles)(Quads)?$/);
   const { gpuReports } = await page.evaluate(() => tokenbrook.diagnose());
   expect(gpuReports.map(({ key }) => key)).toContain(gpu.key);
@@ -72,8 +74,10 @@ test('kernels are measured once, checked, and told', async () => {
 test('a variant can be asked for, and one that is not there is refused', async () => {
   const variants = { linearOne: 'Tree', norm: 'Tree' };
   const { gpu } = await infoOf({ backend: 'webgpu', gpu: { variants } });
-  expect(gpu?.variants).toContainEqual({ role: 'linearOne', variant: 'Tree' });
-  expect(gpu?.variants).toContainEqual({ role: 'norm', variant: 'Tree' });
+  const products = gpu?.variants.filter(({ role }) => role === 'linearOne') ?? [];
+  expect(products.length).toBeGreaterThan(0);
+  for (const { variant } of products) expect(variant).toBe('Tree');
+  expect(gpu?.variants).toContainEqual({ role: 'norm', format: null, variant: 'Tree' });
   const wrong = { backend: 'webgpu', gpu: { variants: { norm: 'Quick' } } };
   const refused = await loadFailure(page, '/tiny.gguf', wrong);
   expect(refused.code).toBe('invalid-option');

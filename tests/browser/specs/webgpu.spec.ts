@@ -6,7 +6,7 @@ import type { Page } from '@playwright/test';
 import { expect, generate, loadDefault, loadFailure, openPage, test } from '../support/app.js';
 import { FIXTURE_NAMES, fixtureCases, furthest } from '../support/fixtures.js';
 import { FORCED_CASES, GEMMA_FORCED_CASES, GEMMA_GREEDY_CASES } from '../support/reference.js';
-import { GREEDY_CASES, caseNamed, clearTokens, distance } from '../support/reference.js';
+import { GREEDY_CASES, ROUNDED, caseNamed, clearTokens, distance } from '../support/reference.js';
 import type { Case } from '../support/reference.js';
 import type { Precision } from '../../../js/index.js';
 
@@ -105,7 +105,16 @@ withModel('SmolLM2, exact tier', smol('auto'), (page) => {
   });
 });
 
-withModel('SmolLM2, fast tier', smol('fast'), (page) => {
+withModel('SmolLM2, fast tier', smol('fast', ROUNDED), (page) => {
+  test('activations of the feed-forward products are rounded', async () => {
+    const gpu = await page().evaluate(() => model.info.gpu);
+    const rounded = gpu?.variants.filter(({ role }) => role.endsWith('Rounded')) ?? [];
+    expect(rounded.length).toBeGreaterThan(0);
+    for (const { variant } of rounded) expect(variant).toMatch(/^Fast/);
+    const others = gpu?.variants.filter(({ role }) => /^linear(One|Few|Many)$/.test(role)) ?? [];
+    for (const { variant } of others) expect(variant).not.toMatch(/^Fast/);
+  });
+
   for (const reference of FORCED_CASES) {
     test(`${reference.name}: no further from the reference than llama.cpp`, async () => {
       test.setTimeout(TIMEOUT_MS);

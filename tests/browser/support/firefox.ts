@@ -29,9 +29,13 @@ export function launchFirefox(): Promise<Browser> {
 }
 
 /** A page with the package imported as `tokenbrook`. */
-export async function openFirefoxPage(browser: Browser, server: FaultServer): Promise<Page> {
+export async function openFirefoxPage(
+  browser: Browser,
+  server: FaultServer,
+  path = '/index.html',
+): Promise<Page> {
   const page = await browser.newPage();
-  await page.goto(`${server.url}/index.html`);
+  await page.goto(server.url + path);
   await page.waitForFunction(() => document.title === 'ready');
   return page;
 }

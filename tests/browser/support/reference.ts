@@ -64,3 +64,8 @@ export function distance(forced: NonNullable<Case['forced']>, score: ScoreResult
     meanAbsDlogprob: gaps.reduce((sum, gap) => sum + gap, 0) / count,
   };
 }
+
+/** `fast` on a GPU rounds only where that is measured to be faster: here it has to. */
+export const ROUNDED = {
+  variants: { linearOne: 'FastRows', linearFew: 'FastTiles', linearMany: 'FastTiles' },
+};

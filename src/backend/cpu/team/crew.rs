@@ -4,7 +4,9 @@
 //! and in a browser not at all. What takes a closure to threads that are there already, before
 //! it and after it, has to promise by itself that they are done with it in time.
 //!
-//! Between two pieces of work a thread looks for the next one without sleeping, for
+//! Members take part after part from a common count, so that one that the system has stopped, or
+//! has yet to wake, is left behind with what it has begun: the caller waits for those alone that
+//! are inside. Between two pieces of work a thread looks for the next one without sleeping, for
 //! [`SPIN_MS`] at most: operations of a pass follow one another sooner than an operating system
 //! wakes anybody. Then it sleeps until there is work.
 #![expect(
@@ -33,8 +35,8 @@ const MOST: usize = 255;
 /// Milliseconds, on any thread. Only differences count.
 pub(crate) type NowMs = fn() -> f64;
 
-/// What a member of the crew does, by its number.
-type Job<'a> = dyn Fn(usize) + Sync + 'a;
+/// Takes parts until there are none left.
+type Job<'a> = dyn Fn() + Sync + 'a;
 
 /// The threads of a team, the caller among them; a handle, whose clones are the same crew.
 #[derive(Clone)]
@@ -42,21 +44,16 @@ pub(crate) struct Crew(Arc<Shared>);
 
 struct Shared {
     now_ms: NowMs,
-    /// Held by the caller while there is work, and by who changes the crew.
+    /// Held by the caller while there is work, and by who joins.
     turn: Mutex<()>,
     /// Members, the caller among them.
     size: AtomicUsize,
-    /// How many orders there were, times 256, and how many members the last one is for: it is
-    /// read at once, so that who is not meant never takes one order for the next.
-    order: AtomicUsize,
-    /// What the last order is. Written only by who holds `turn`, while `busy` is 0.
+    gate: Gate,
+    /// What there is to do. Written only by who holds `turn`, while the gate is closed and nobody
+    /// is inside.
     job: UnsafeCell<Option<&'static Job<'static>>>,
-    /// Helpers that have yet to finish it.
-    busy: AtomicUsize,
     /// A helper has failed: what it worked on is not whole.
     failed: AtomicBool,
-    /// A helper is gone for good.
-    lost: AtomicBool,
     /// Held to fall asleep and to wake others, so that nobody sleeps through a call.
     sleep: Mutex<()>,
     sleepers: AtomicUsize,
@@ -66,9 +63,8 @@ struct Shared {
 }
 
 // SAFETY: all fields but `job` are `Sync` by themselves. `job` is written by the holder of
-// `turn` while no helper works (`busy` is 0), before the order is given; the helpers that it is
-// for read it after they have seen the order, and before they lower `busy`. What it holds is
-// `Sync`.
+// `turn` while the gate is closed and nobody is inside, and read by who has entered, before it
+// leaves. What it holds is `Sync`.
 unsafe impl Sync for Shared {}
 // SAFETY: as above; a reference to what is `Sync` may go to another thread.
 unsafe impl Send for Shared {}
@@ -80,11 +76,9 @@ impl Crew {
             now_ms,
             turn: Mutex::new(()),
             size: AtomicUsize::new(1),
-            order: AtomicUsize::new(0),
+            gate: Gate(AtomicUsize::new(0)),
             job: UnsafeCell::new(None),
-            busy: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
-            lost: AtomicBool::new(false),
             sleep: Mutex::new(()),
             sleepers: AtomicUsize::new(0),
             caller_sleeps: AtomicBool::new(false),
@@ -105,42 +99,29 @@ impl Crew {
 
     /// Lets members go until `size` are left, the caller among them.
     pub(crate) fn shrink(&self, size: NonZeroUsize) {
-        let shared = &*self.0;
-        let _turn = locked(&shared.turn);
-        let all = self.size();
-        if size.get() < all && !shared.lost.load(SeqCst) {
-            shared.size.store(size.get(), SeqCst);
-            shared.give_order(all);
-            shared.wait_for_all();
-        }
+        self.0.size.fetch_min(size.get(), SeqCst);
+        self.0.wake_helpers();
     }
 
     /// Makes the calling thread a member, which has to call [`Helper::help`] then; `None` where
     /// there are too many.
     pub(crate) fn enlist(&self) -> Option<Helper> {
-        let shared = &*self.0;
-        let _turn = locked(&shared.turn);
+        let _turn = locked(&self.0.turn);
         let member = self.size();
         if member == MOST {
             return None;
         }
-        shared.size.store(member + 1, SeqCst);
-        Some(Helper {
-            crew: self.clone(),
-            member,
-            seen: shared.order.load(SeqCst),
-        })
+        self.0.size.store(member + 1, SeqCst);
+        let crew = self.clone();
+        Some(Helper { crew, member })
     }
 
-    /// What a helper would have done at the end of its work, for a thread that was stopped in it.
+    /// Takes a helper as gone whose thread was stopped, in its work for all that is known.
     #[cfg(any(feature = "threads", test))]
     pub(crate) fn abandon(&self) {
-        let shared = &*self.0;
-        shared.lost.store(true, SeqCst);
-        shared.failed.store(true, SeqCst);
-        // Between two pieces of work there is none that anybody waits for.
-        if shared.busy.load(SeqCst) > 0 {
-            shared.finish_one();
+        self.0.failed.store(true, SeqCst);
+        if self.0.gate.inside() > 0 {
+            self.0.leave();
         }
     }
 
@@ -149,9 +130,8 @@ impl Crew {
         self.run_on(self.size(), parts, work);
     }
 
-    /// Runs `work` on every part, member `m` of the first `size` taking the parts `m`,
-    /// `m + size`, …; returns when all are done. Where this crew is at work already, or has
-    /// failed, the caller does all.
+    /// Runs `work` on every part, on the first `size` members; returns when all are done. Where
+    /// this crew is at work already, or has failed, the caller does all.
     pub(crate) fn run_on<P: Send>(
         &self,
         size: usize,
@@ -164,31 +144,38 @@ impl Crew {
             Err(TryLockError::Poisoned(turn)) => Some(turn.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         };
-        let size = size.min(self.size()).min(parts.len());
-        if turn.is_none() || size < 2 || self.has_failed() {
+        let size = size.min(self.size());
+        if turn.is_none() || size < 2 || parts.len() < 2 || self.has_failed() {
             parts.iter_mut().for_each(work);
             return;
         }
+        let next = AtomicUsize::new(0);
         let all = Parts(parts.as_mut_ptr(), parts.len());
-        let share = |member: usize| {
-            for at in (member..all.len()).step_by(size) {
-                // SAFETY: `at` is below the length of a slice that this function holds for
-                // itself, and no two members have the same remainder by `size`.
-                work(unsafe { &mut *all.at(at) });
+        let take = || {
+            while let Some(part) = all.at(next.fetch_add(1, SeqCst)) {
+                // SAFETY: the pointer is to an element of a slice that this function holds for
+                // itself, and the count gives each index once.
+                work(unsafe { &mut *part });
             }
         };
-        let job: &Job<'_> = &share;
-        // SAFETY: the reference does not outlive `share`: `AllDone` waits, however this function
-        // is left, until no helper works on it, and takes it away; only helpers of this order
-        // read it.
+        let job: &Job<'_> = &take;
+        // SAFETY: the reference does not outlive `take`: `Closing` waits, however this function
+        // is left, until nobody is inside, and takes it away.
         let job = unsafe { transmute::<&Job<'_>, &'static Job<'static>>(job) };
-        // SAFETY: `turn` is held and no helper works, or the last caller would still wait.
+        // SAFETY: `turn` is held, and the last caller has closed the gate and waited.
         unsafe { *shared.job.get() = Some(job) };
-        shared.give_order(size);
-        let all_done = AllDone(shared);
-        share(0);
-        drop(all_done);
+        shared.gate.open(size);
+        shared.wake_helpers();
+        let closing = Closing(shared);
+        take();
+        drop(closing);
         drop(turn);
+    }
+}
+
+impl std::fmt::Debug for Crew {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Crew").field("size", &self.size()).finish()
     }
 }
 
@@ -197,38 +184,66 @@ impl Crew {
 pub(crate) struct Helper {
     crew: Crew,
     member: usize,
-    seen: usize,
 }
 
 impl Helper {
     /// Takes part in the work of the crew until this member has to leave.
-    pub(crate) fn help(mut self) {
+    pub(crate) fn help(self) {
         let shared = &*self.crew.0;
-        loop {
-            self.seen = shared.next_order(self.seen);
-            if self.member >= self.seen % (MOST + 1) {
-                continue;
-            }
-            // SAFETY: this thread is one of those that the order is for, which `busy` counts:
-            // nobody writes to `job` before it has finished.
+        let mut last = None;
+        while let Some(entered) = shared.next_work(self.member, last) {
+            last = Some(entered);
+            // SAFETY: this thread is inside: nobody writes to `job` before it has left.
             let job = unsafe { *shared.job.get() };
-            // An order without work is for all, and some have to leave.
-            let leaves = self.member >= shared.size.load(SeqCst);
-            let member = self.member;
-            if job.is_some_and(|job| catch_unwind(AssertUnwindSafe(|| job(member))).is_err()) {
+            if job.is_some_and(|job| catch_unwind(AssertUnwindSafe(job)).is_err()) {
                 shared.failed.store(true, SeqCst);
             }
-            shared.finish_one();
-            if leaves {
-                return;
-            }
+            shared.leave();
         }
     }
 }
 
-impl std::fmt::Debug for Crew {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Crew").field("size", &self.size()).finish()
+/// Who may work: in one word, so that it changes at once. From below: how many helpers are inside;
+/// the number of the first member that may not enter, 0 where nobody may; how many pieces of work
+/// there were.
+struct Gate(AtomicUsize);
+
+const LIMIT: usize = MOST + 1;
+const COUNT: usize = LIMIT * LIMIT;
+
+impl Gate {
+    /// Lets helpers in to a new piece of work, that of the first `size` members.
+    fn open(&self, size: usize) {
+        let count = self.count().wrapping_add(1);
+        let word = count.wrapping_mul(COUNT) | (size * LIMIT);
+        self.0.store(word, SeqCst);
+    }
+
+    /// Lets nobody in any more.
+    fn close(&self) {
+        self.0.fetch_and(!((LIMIT - 1) * LIMIT), SeqCst);
+    }
+
+    fn inside(&self) -> usize {
+        self.0.load(SeqCst) % LIMIT
+    }
+
+    fn count(&self) -> usize {
+        self.0.load(SeqCst) / COUNT
+    }
+
+    /// Enters, where there is other work than the `last` that this member was in; which it is.
+    fn enter(&self, member: usize, last: Option<usize>) -> Option<usize> {
+        let may = |word: usize| member < word / LIMIT % LIMIT && last != Some(word / COUNT);
+        let entered = self
+            .0
+            .try_update(SeqCst, SeqCst, |word| may(word).then(|| word + 1));
+        entered.ok().map(|word| word / COUNT)
+    }
+
+    /// Leaves; whether this was the last one inside.
+    fn leave(&self) -> bool {
+        self.0.fetch_sub(1, SeqCst) % LIMIT == 1
     }
 }
 
@@ -239,64 +254,60 @@ struct Parts<P>(*mut P, usize);
 unsafe impl<P: Send> Sync for Parts<P> {}
 
 impl<P> Parts<P> {
-    fn len(&self) -> usize {
-        self.1
-    }
-
-    /// An element. The index is below the length.
-    fn at(&self, index: usize) -> *mut P {
-        self.0.wrapping_add(index)
+    fn at(&self, index: usize) -> Option<*mut P> {
+        (index < self.1).then(|| self.0.wrapping_add(index))
     }
 }
 
-/// The caller's end of a piece of work, even if it panics: when all helpers are done.
-struct AllDone<'a>(&'a Shared);
+/// The caller's end of a piece of work, even if it panics: when nobody is inside.
+struct Closing<'a>(&'a Shared);
 
-impl Drop for AllDone<'_> {
+impl Drop for Closing<'_> {
     fn drop(&mut self) {
-        self.0.wait_for_all();
-        // SAFETY: `turn` is held, and `busy` is 0.
+        self.0.gate.close();
+        self.0.wait_for_helpers();
+        // SAFETY: `turn` is held, the gate is closed, and nobody is inside.
         unsafe { *self.0.job.get() = None };
     }
 }
 
 impl Shared {
-    /// Gives an order to the first `members`, the caller among them.
-    fn give_order(&self, members: usize) {
-        self.busy.store(members - 1, SeqCst);
-        let count = self.order.load(SeqCst) / (MOST + 1);
-        let order = count.wrapping_add(1).wrapping_mul(MOST + 1) | members;
-        self.order.store(order, SeqCst);
-        // Who falls asleep counts itself first and then looks at `order` once more.
+    fn wake_helpers(&self) {
+        // Who falls asleep counts itself first and then looks for work once more.
         if self.sleepers.load(SeqCst) > 0 {
             drop(locked(&self.sleep));
             self.work_is_there.notify_all();
         }
     }
 
-    /// Waits for another order than `seen`, and gives it.
-    fn next_order(&self, seen: usize) -> usize {
-        let is_new = || self.order.load(SeqCst) != seen;
-        if !self.spin_until(is_new) {
+    /// Waits for other work than the `last`, and enters; `None` where this member has to leave.
+    fn next_work(&self, member: usize, last: Option<usize>) -> Option<usize> {
+        let mut entered = None;
+        let mut is_over = || {
+            entered = self.gate.enter(member, last);
+            entered.is_some() || member >= self.size.load(SeqCst)
+        };
+        if !self.spin_until(&mut is_over) {
             let mut sleep = locked(&self.sleep);
             self.sleepers.fetch_add(1, SeqCst);
-            while !is_new() {
+            while !is_over() {
                 sleep = waited(self.work_is_there.wait(sleep));
             }
             self.sleepers.fetch_sub(1, SeqCst);
         }
-        self.order.load(SeqCst)
+        entered
     }
 
-    fn finish_one(&self) {
-        if self.busy.fetch_sub(1, SeqCst) == 1 && self.caller_sleeps.load(SeqCst) {
+    fn leave(&self) {
+        if self.gate.leave() && self.caller_sleeps.load(SeqCst) {
             drop(locked(&self.sleep));
             self.work_is_done.notify_all();
         }
     }
 
-    fn wait_for_all(&self) {
-        let is_done = || self.busy.load(SeqCst) == 0;
+    /// Waits until nobody is inside.
+    fn wait_for_helpers(&self) {
+        let is_done = || self.gate.inside() == 0;
         if !self.spin_until(is_done) {
             let mut sleep = locked(&self.sleep);
             self.caller_sleeps.store(true, SeqCst);
@@ -308,7 +319,7 @@ impl Shared {
     }
 
     /// Looks for at most [`SPIN_MS`]; whether it came true.
-    fn spin_until(&self, is_so: impl Fn() -> bool) -> bool {
+    fn spin_until(&self, mut is_so: impl FnMut() -> bool) -> bool {
         let mut began = None;
         for look in 1..=MOST_LOOKS {
             if is_so() {

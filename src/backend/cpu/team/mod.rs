@@ -19,6 +19,9 @@ pub(crate) use measure::best_size;
 
 use crate::backend::BackendError;
 
+/// Parts of an operation for each thread.
+const PARTS: usize = 4;
+
 /// Threads that share an operation: the calling one, and those of its crew.
 #[derive(Debug)]
 pub(super) struct Team {
@@ -70,9 +73,18 @@ impl Team {
         Self { crew, own }
     }
 
-    /// Parts that an operation is best split into.
-    pub(super) fn size(&self) -> usize {
+    /// The calling thread and those of the crew.
+    pub(super) fn threads(&self) -> usize {
         self.crew.as_ref().map_or(1, Crew::size)
+    }
+
+    /// Parts that an operation is best split into: some for each thread, so that one that is held
+    /// up is left behind.
+    pub(super) fn size(&self) -> usize {
+        match self.threads() {
+            1 => 1,
+            threads => PARTS * threads,
+        }
     }
 
     /// Runs `work` on every part and returns when all are done. Parts are disjoint by their

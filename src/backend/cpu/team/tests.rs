@@ -1,5 +1,6 @@
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ fn numbered(count: usize) -> Vec<usize> {
 fn every_part_is_worked_on_once_whatever_the_number_of_threads() {
     for size in 1..=5 {
         let team = Team::start(size, now_ms);
-        assert_eq!(team.size(), size);
+        assert_eq!(team.threads(), size);
         for count in [0, 1, 2, 3, 7, 64, 257] {
             let mut parts = numbered(count);
             for _ in 0..20 {
@@ -33,14 +34,20 @@ fn every_part_is_worked_on_once_whatever_the_number_of_threads() {
 }
 
 #[test]
-fn parts_are_spread_over_the_threads() {
+fn as_many_parts_are_worked_on_at_once_as_there_are_threads() {
     let team = Team::start(3, now_ms);
-    let mut parts = [None; 6];
-    team.run(&mut parts, |part| *part = Some(thread::current().id()));
-    assert_eq!(parts[0], Some(thread::current().id()));
-    assert_ne!(parts[0], parts[1]);
-    assert_ne!(parts[1], parts[2]);
-    assert_eq!(parts[..3], parts[3..]);
+    // Nobody gets past it alone.
+    let all = Barrier::new(3);
+    let mut threads = [None; 3];
+    for _ in 0..50 {
+        team.run(&mut threads, |thread| {
+            all.wait();
+            *thread = Some(thread::current().id());
+        });
+    }
+    assert_ne!(threads[0], threads[1]);
+    assert_ne!(threads[1], threads[2]);
+    assert_ne!(threads[2], threads[0]);
 }
 
 #[test]
@@ -57,12 +64,16 @@ fn threads_that_sleep_are_woken_by_the_next_work() {
 #[test]
 fn a_caller_that_is_done_first_waits_for_the_others() {
     let team = Team::start(2, now_ms);
-    let mut parts = [0_u64, 30];
+    let (caller, both) = (thread::current().id(), Barrier::new(2));
+    let mut parts = [1, 2];
     team.run(&mut parts, |part| {
-        thread::sleep(Duration::from_millis(*part));
-        *part += 1;
+        both.wait();
+        if thread::current().id() != caller {
+            thread::sleep(Duration::from_millis(30));
+        }
+        *part += 10;
     });
-    assert_eq!(parts, [1, 31]);
+    assert_eq!(parts, [11, 12]);
 }
 
 #[test]
@@ -76,9 +87,11 @@ fn work_inside_of_work_is_done_by_its_caller() {
 #[test]
 fn a_panic_on_another_thread_is_told_and_ends_nothing_else() {
     let team = Team::start(2, now_ms);
-    let mut parts = [1, 0];
-    team.run(&mut parts, |part| *part = 7 / *part);
-    assert_eq!(parts[0], 7);
+    let (caller, both) = (thread::current().id(), Barrier::new(2));
+    team.run(&mut [(); 2], |()| {
+        both.wait();
+        assert_eq!(thread::current().id(), caller, "the other one fails");
+    });
     let error = team.check().expect_err("a part was not done");
     assert_eq!(error.code(), "internal");
     assert!(error.to_string().contains("stopped"), "{error}");
@@ -109,25 +122,40 @@ fn a_panic_of_the_caller_waits_for_the_others() {
 }
 
 #[test]
-fn a_thread_that_is_gone_is_not_waited_for_again() {
+fn a_member_that_does_not_come_is_not_waited_for() {
     let crew = Crew::new(now_ms);
     let helper = crew.enlist().expect("there is room");
-    let work = thread::spawn({
-        let crew = crew.clone();
-        move || {
-            let mut parts = [1, 2];
-            crew.run(&mut parts, &|part| *part += 10);
-            parts
-        }
-    });
-    // The caller waits for a helper that never begins.
-    thread::sleep(Duration::from_millis(20));
-    assert!(!work.is_finished());
-    crew.abandon();
-    assert_eq!(work.join().expect("it returns"), [11, 2]);
-    assert!(crew.has_failed());
-    crew.shrink(std::num::NonZeroUsize::MIN);
+    let mut parts = numbered(9);
+    crew.run(&mut parts, &|part| *part += 1);
+    assert_eq!(parts, (1..10).collect::<Vec<_>>());
+    assert!(!crew.has_failed());
     drop(helper);
+}
+
+#[test]
+fn a_thread_that_is_stopped_in_its_work_is_not_waited_for() {
+    let crew = Crew::new(now_ms);
+    let helper = crew.enlist().expect("there is room");
+    thread::spawn(move || helper.help());
+    let caller = thread::current().id();
+    let both = Barrier::new(2);
+    let mut parts = [1, 2];
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // Its thread never comes out again, as if it had been ended.
+            thread::sleep(Duration::from_millis(30));
+            crew.abandon();
+        });
+        crew.run(&mut parts, &|part| {
+            both.wait();
+            while thread::current().id() != caller {
+                thread::park();
+            }
+            *part += 10;
+        });
+    });
+    assert!(parts == [11, 2] || parts == [1, 12], "{parts:?}");
+    assert!(crew.has_failed());
 }
 
 #[test]
@@ -141,14 +169,15 @@ fn members_that_have_to_go_go_and_the_rest_works_on() {
         .collect();
     assert_eq!(crew.size(), 4);
     crew.shrink(std::num::NonZeroUsize::MIN.saturating_add(1));
+    assert_eq!(crew.size(), 2);
     let (stay, go): (Vec<_>, Vec<_>) = threads.into_iter().enumerate().partition(|(i, _)| *i == 0);
     for (_, thread) in go {
         thread.join().expect("it leaves");
     }
-    let mut parts = [None; 4];
-    crew.run(&mut parts, &|part| *part = Some(thread::current().id()));
-    assert_ne!(parts[0], parts[1]);
-    assert_eq!(parts[..2], parts[2..]);
+    let both = Barrier::new(2);
+    crew.run(&mut [(); 2], &|()| {
+        both.wait();
+    });
     crew.shrink(std::num::NonZeroUsize::MIN);
     for (_, thread) in stay {
         thread.join().expect("it leaves");
@@ -156,18 +185,20 @@ fn members_that_have_to_go_go_and_the_rest_works_on() {
 }
 
 #[test]
-fn only_as_many_members_work_as_are_asked() {
+fn no_more_members_work_than_are_asked() {
     let team = Team::start(4, now_ms);
     let crew = team.crew.as_ref().expect("it has started one");
-    for round in 0..500 {
+    for round in 0..60 {
         let size = round % 4 + 1;
-        let mut parts = [None; 8];
+        let mut parts = [None; 16];
         crew.run_on(size, &mut parts, &|part| {
-            *part = Some(thread::current().id())
+            // Long enough for all to come.
+            thread::sleep(Duration::from_micros(100));
+            *part = Some(thread::current().id());
         });
-        assert!(parts.iter().all(Option::is_some));
-        assert_eq!(parts[0], parts[size]);
-        assert_eq!(size > 1, parts[0] != parts[1]);
+        let threads: HashSet<_> = parts.into_iter().collect();
+        assert!(!threads.contains(&None));
+        assert!(threads.len() <= size, "{} of {size}", threads.len());
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) use shaders::activation_part;
 pub use timed::Timed;
 pub use variant::Variant;
 
-use super::super::planes::{Matrix, Piece};
+use super::super::planes::{Matrix, Piece, PlaneFormat};
 use super::super::recorder::{Bind, Cost, Extent, Recorder};
 use super::super::shader::Shader;
 use super::super::{GpuError, row_stride};
@@ -21,6 +21,9 @@ use params::Params;
 
 /// Lanes of a workgroup: small, so that matrices of a few hundred rows occupy every core.
 const WG_SIZE: u32 = 16;
+
+/// Lanes of what is computed of the activations first: rows of most models are one workgroup.
+const FIRST_WG_SIZE: u32 = 64;
 
 /// Root-mean-square norm of the activations before the products.
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +117,7 @@ fn gate_is_fused(matrix: &Matrix) -> bool {
     matrix.pieces().len() == 1
 }
 
-/// Records the products of `x` with every piece of the matrix.
+/// Records the products of `x` with every piece of the matrix, all in one variant.
 ///
 /// # Errors
 /// [`GpuError::Validation`] where the matrix has no rows yet, or where a norm is asked of a
@@ -122,6 +125,18 @@ fn gate_is_fused(matrix: &Matrix) -> bool {
 pub fn linear(
     recorder: &mut Recorder<'_>,
     variant: Variant,
+    op: &Linear<'_>,
+) -> Result<(), GpuError> {
+    linear_by(recorder, &|_| variant, op)
+}
+
+/// [`linear`] with the variant that `variant_of` names for the format of each piece.
+///
+/// # Errors
+/// As [`linear`].
+pub fn linear_by(
+    recorder: &mut Recorder<'_>,
+    variant_of: &dyn Fn(PlaneFormat) -> Variant,
     op: &Linear<'_>,
 ) -> Result<(), GpuError> {
     if let Epilogue::Gate {
@@ -139,7 +154,7 @@ pub fn linear(
             y_width: op.matrix.rows(),
             ..*op
         };
-        linear(recorder, variant, &store)?;
+        linear_by(recorder, variant_of, &store)?;
         let (width, y) = (op.matrix.rows() / 2, op.y);
         gate(
             recorder,
@@ -152,31 +167,56 @@ pub fn linear(
         );
         return Ok(());
     }
-    if op.norm.is_some() && !variant.fuses_norm() {
-        return Err(GpuError::Validation {
-            what: format!("linear {variant:?}"),
-            why: "this variant has no norm".to_owned(),
-        });
-    }
-    if op.matrix.pieces().is_empty() {
+    let pieces = op.matrix.pieces();
+    if pieces.is_empty() {
         return Err(no_contents());
     }
-    let is_fast = |piece: &&Piece| variant.is_fast() && piece.format.is_quantized();
-    let pieces = op.matrix.pieces();
-    if pieces.iter().any(|piece| is_fast(&piece)) {
-        prepare(recorder, op, &shaders::quantize(variant, op.rows, WG_SIZE));
-    }
-    for piece in pieces.iter().filter(is_fast) {
-        record_piece(recorder, variant, op, piece)?;
-    }
-    let exact = variant.exact();
-    if exact.wants_sums() && pieces.iter().any(|piece| !is_fast(&piece)) {
-        prepare(recorder, op, &shaders::block_sums(op.rows, WG_SIZE));
-    }
-    for piece in pieces.iter().filter(|piece| !is_fast(piece)) {
-        record_piece(recorder, exact, op, piece)?;
+    // Pieces of floats are multiplied exactly all the same.
+    let variant_of = |piece: &Piece| match piece.format.is_quantized() {
+        true => variant_of(piece.format),
+        false => variant_of(piece.format).exact(),
+    };
+    for first in FirstStep::ALL {
+        let wants = |piece: &&Piece| FirstStep::of(variant_of(piece)) == first;
+        if pieces.iter().any(|piece| wants(&piece)) {
+            prepare(recorder, op, first);
+        }
+        for piece in pieces.iter().filter(wants) {
+            record_piece(recorder, variant_of(piece), op, piece)?;
+        }
     }
     Ok(())
+}
+
+/// What is made of the activations before a variant multiplies them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FirstStep {
+    Nothing,
+    Sums,
+    Pairs,
+    Bytes,
+}
+
+impl FirstStep {
+    const ALL: [Self; 4] = [Self::Nothing, Self::Sums, Self::Pairs, Self::Bytes];
+
+    fn of(variant: Variant) -> Self {
+        match (variant.is_fast(), variant.needs_packed_dot()) {
+            (true, true) => Self::Bytes,
+            (true, false) => Self::Pairs,
+            (false, _) if variant.wants_sums() => Self::Sums,
+            (false, _) => Self::Nothing,
+        }
+    }
+
+    fn shader(self, rows: Rows) -> Option<Shader> {
+        match self {
+            Self::Nothing => None,
+            Self::Sums => Some(shaders::block_sums(rows, FIRST_WG_SIZE)),
+            Self::Pairs => Some(shaders::quantize(false, rows, FIRST_WG_SIZE)),
+            Self::Bytes => Some(shaders::quantize(true, rows, FIRST_WG_SIZE)),
+        }
+    }
 }
 
 fn no_contents() -> GpuError {
@@ -195,10 +235,13 @@ fn row_extent(rows: Rows, times: u32, per_group: u32) -> Extent {
 }
 
 /// Records what is computed of the activations first.
-fn prepare(recorder: &mut Recorder<'_>, op: &Linear<'_>, shader: &Shader) {
+fn prepare(recorder: &mut Recorder<'_>, op: &Linear<'_>, first: FirstStep) {
+    let Some(shader) = first.shader(op.rows) else {
+        return;
+    };
     let params = Params::of(op, None);
     recorder.dispatch(
-        shader,
+        &shader,
         &[
             Bind::Read(op.step),
             Bind::Params(bytemuck::bytes_of(&params)),
@@ -206,7 +249,7 @@ fn prepare(recorder: &mut Recorder<'_>, op: &Linear<'_>, shader: &Shader) {
             Bind::Write(op.scratch),
         ],
         [
-            row_extent(op.rows, params.blocks, WG_SIZE),
+            row_extent(op.rows, params.blocks, FIRST_WG_SIZE),
             Extent::Fixed(1),
             Extent::Fixed(1),
         ],
@@ -223,6 +266,12 @@ fn record_piece(
     let Some([codes, scales, high]) = piece.planes() else {
         return Err(no_contents());
     };
+    if op.norm.is_some() && !variant.fuses_norm() {
+        return Err(GpuError::Validation {
+            what: format!("linear {variant:?}"),
+            why: "this variant has no norm".to_owned(),
+        });
+    }
     let params = Params::of(op, Some(piece));
     let bias = match op.epilogue {
         Epilogue::Store { bias, .. } | Epilogue::Add { bias, .. } => bias,

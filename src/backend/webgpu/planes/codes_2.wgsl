@@ -1,6 +1,7 @@
 // codes_2.wgsl: blocks of 2-bit codes
 //
-// Needs     codes.wgsl; scales_*.wgsl::load_scales; params.blocks, an even number of blocks
+// Needs     codes.wgsl, block_bytes.wgsl; scales_*.wgsl::load_scales; params.blocks,
+//           an even number of blocks
 fn load_block(row: u32, b: u32) -> Block {
     let words = codes[(row * params.blocks + b) / 2u];
     let pair = select(words.xy, words.zw, (b & 1u) == 1u);

@@ -1,6 +1,7 @@
 // codes_3.wgsl: blocks of 3-bit codes
 //
-// Needs     codes.wgsl; scales_*.wgsl::load_scales; params.blocks, an even number of blocks
+// Needs     codes.wgsl, block_bytes.wgsl; scales_*.wgsl::load_scales; params.blocks,
+//           an even number of blocks
 @group(0) @binding(3) var<storage, read> high_bits: array<u32>;
 
 fn load_block(row: u32, b: u32) -> Block {

@@ -1,6 +1,7 @@
 // codes_5.wgsl: blocks of 5-bit codes
 //
-// Needs     codes.wgsl; scales_*.wgsl::load_scales; params.blocks, blocks of a row
+// Needs     codes.wgsl, block_bytes.wgsl; scales_*.wgsl::load_scales; params.blocks,
+//           blocks of a row
 @group(0) @binding(3) var<storage, read> high_bits: array<u32>;
 
 fn load_block(row: u32, b: u32) -> Block {

@@ -176,7 +176,11 @@ impl PlaneFormat {
             Self::Q3_K | Self::Q6_K => include_str!("scales_signed.wgsl"),
             _ => include_str!("scales_min.wgsl"),
         };
-        vec![include_str!("codes.wgsl"), codes, scales]
+        let block = match self {
+            Self::Q4_0 | Self::Q4_1 | Self::Q4_K => include_str!("block_nibbles.wgsl"),
+            _ => include_str!("block_bytes.wgsl"),
+        };
+        vec![include_str!("codes.wgsl"), block, codes, scales]
     }
 
     /// What is subtracted from codes where a format has no minimum.

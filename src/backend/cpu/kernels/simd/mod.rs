@@ -184,7 +184,7 @@ fn totals<K: Kernel, D: Dot, const G: usize, const T: usize>(
                 };
             }
         }
-        if (quad + 1) % chain == 0 {
+        if (quad + 1).is_multiple_of(chain) {
             let half = quad / 4 * (K::HALVES - 1);
             let first = quad + 1 == chain || K::HALVES == 2 && quad + 1 == 4 + chain;
             for g in 0..G {

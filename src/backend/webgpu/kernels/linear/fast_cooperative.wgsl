@@ -21,10 +21,10 @@ fn linear_fast_cooperative(
     var own = vec4<f32>();
     for (var b = lane; b < params.blocks; b += WG_SIZE) {
         own += block_products(
-            load_block(rows.x, b),
-            load_block(rows.y, b),
-            load_block(rows.z, b),
-            load_block(rows.w, b),
+            load_bytes(rows.x, b),
+            load_bytes(rows.y, b),
+            load_bytes(rows.z, b),
+            load_bytes(rows.w, b),
             load_quantized(first + b),
         );
     }

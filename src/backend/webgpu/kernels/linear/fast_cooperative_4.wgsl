@@ -27,10 +27,10 @@ fn linear_fast_cooperative_4(
     var third = vec4<f32>();
     var fourth = vec4<f32>();
     for (var b = lane; b < params.blocks; b += WG_SIZE) {
-        let w0 = load_block(rows.x, b);
-        let w1 = load_block(rows.y, b);
-        let w2 = load_block(rows.z, b);
-        let w3 = load_block(rows.w, b);
+        let w0 = load_bytes(rows.x, b);
+        let w1 = load_bytes(rows.y, b);
+        let w2 = load_bytes(rows.z, b);
+        let w3 = load_bytes(rows.w, b);
         first += block_products(w0, w1, w2, w3, load_quantized(x_rows.x + b));
         second += block_products(w0, w1, w2, w3, load_quantized(x_rows.y + b));
         third += block_products(w0, w1, w2, w3, load_quantized(x_rows.z + b));

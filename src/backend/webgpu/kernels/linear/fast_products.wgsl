@@ -1,10 +1,22 @@
 // fast_products.wgsl: a block of four rows of w times a block of quantized x
 //
-// Needs     planes/codes.wgsl; pairs_*.wgsl or bytes.wgsl
+// Needs     planes/codes.wgsl, block_*.wgsl; pairs_*.wgsl or bytes.wgsl
 struct Quantized {
     first: Half,
     second: Half,
     scales: vec4<f32>, // scale, sums over both halves
+}
+
+// What load_block gives, unpacked once for all products with it.
+struct Bytes {
+    low: vec4<u32>,
+    high: vec4<u32>,
+    scales: vec4<f32>,
+}
+
+fn load_bytes(row: u32, b: u32) -> Bytes {
+    let block = load_block(row, b);
+    return Bytes(low_bytes(block), high_bytes(block), block_scales(block));
 }
 
 fn half_products(a: vec4<u32>, b: vec4<u32>, c: vec4<u32>, d: vec4<u32>, x: Half) -> vec4<i32> {
@@ -16,7 +28,7 @@ fn half_products(a: vec4<u32>, b: vec4<u32>, c: vec4<u32>, d: vec4<u32>, x: Half
     );
 }
 
-fn block_products(w0: Block, w1: Block, w2: Block, w3: Block, x: Quantized) -> vec4<f32> {
+fn block_products(w0: Bytes, w1: Bytes, w2: Bytes, w3: Bytes, x: Quantized) -> vec4<f32> {
     let first = half_products(w0.low, w1.low, w2.low, w3.low, x.first);
     let second = half_products(w0.high, w1.high, w2.high, w3.high, x.second);
     let scale = vec4<f32>(w0.scales.x, w1.scales.x, w2.scales.x, w3.scales.x);

@@ -22,10 +22,10 @@ fn linear_fast_rows(
     for (var b = 0u; b < params.blocks; b++) {
         let x = load_quantized(first + b, lane);
         sums += block_products(
-            load_block(rows.x, b),
-            load_block(rows.y, b),
-            load_block(rows.z, b),
-            load_block(rows.w, b),
+            load_bytes(rows.x, b),
+            load_bytes(rows.y, b),
+            load_bytes(rows.z, b),
+            load_bytes(rows.w, b),
             x,
         );
     }

@@ -35,10 +35,10 @@ fn linear_fast_tiles(
     var seventh = vec4<f32>();
     var eighth = vec4<f32>();
     for (var b = 0u; b < params.blocks; b++) {
-        let w0 = load_block(rows.x, b);
-        let w1 = load_block(rows.y, b);
-        let w2 = load_block(rows.z, b);
-        let w3 = load_block(rows.w, b);
+        let w0 = load_bytes(rows.x, b);
+        let w1 = load_bytes(rows.y, b);
+        let w2 = load_bytes(rows.z, b);
+        let w3 = load_bytes(rows.w, b);
         let low = four_blocks(x_row, last, b, lane);
         first += block_products(w0, w1, w2, w3, block_of_0(low));
         second += block_products(w0, w1, w2, w3, block_of_1(low));

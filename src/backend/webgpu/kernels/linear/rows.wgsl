@@ -21,28 +21,25 @@ fn linear_rows(
     let t = group.y + first_input_row();
     let x_row = t * (params.x_stride / 4u);
     let sums_row = t * params.blocks;
-    var first = vec4<f32>();
-    var second = vec4<f32>();
-    var third = vec4<f32>();
-    var fourth = vec4<f32>();
+    var products = vec4<f32>();
     var minima = vec4<f32>();
     for (var b = 0u; b < params.blocks; b++) {
-        let quads = load_quads(x_row + 8u * b, lane);
+        let quads = load_placed_quads(x_row + 8u * b, lane);
         let pair = sums[sums_row + b];
         let w0 = load_block(rows.x, b);
-        first += block_product(w0, quads);
+        products.x += block_dot(w0, quads);
         minima.x += block_minimum(w0, pair);
         let w1 = load_block(rows.y, b);
-        second += block_product(w1, quads);
+        products.y += block_dot(w1, quads);
         minima.y += block_minimum(w1, pair);
         let w2 = load_block(rows.z, b);
-        third += block_product(w2, quads);
+        products.z += block_dot(w2, quads);
         minima.z += block_minimum(w2, pair);
         let w3 = load_block(rows.w, b);
-        fourth += block_product(w3, quads);
+        products.w += block_dot(w3, quads);
         minima.w += block_minimum(w3, pair);
     }
     if n < params.quarter && group.y < output_rows() {
-        finish(group.y, n, PLACES * mat4x4<f32>(first, second, third, fourth) + minima);
+        finish(group.y, n, products + minima);
     }
 }

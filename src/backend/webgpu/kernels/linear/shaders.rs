@@ -42,15 +42,15 @@ pub(super) fn block_sums(rows: Rows, wg_size: u32) -> Shader {
     }
 }
 
-/// Activations as bytes, in the order that a variant multiplies them in.
-pub(super) fn quantize(variant: Variant, rows: Rows, wg_size: u32) -> Shader {
+/// Activations as bytes, packed for the dot product of four, or in pairs.
+pub(super) fn quantize(packed_dot: bool, rows: Rows, wg_size: u32) -> Shader {
     Shader {
         name: "quantize",
         parts: vec![
             include_str!("../common/step.wgsl"),
             include_str!("params.wgsl"),
             rows_part(rows),
-            match variant.needs_packed_dot() {
+            match packed_dot {
                 true => include_str!("quantize_bytes.wgsl"),
                 false => include_str!("quantize_pairs.wgsl"),
             },
@@ -123,8 +123,8 @@ pub(super) fn all() -> Vec<Shader> {
     let mut shaders = vec![
         block_sums(Rows::All, 16),
         block_sums(Rows::Logits, 16),
-        quantize(Variant::FastRows, Rows::All, 16),
-        quantize(Variant::FastTree, Rows::Logits, 16),
+        quantize(false, Rows::All, 16),
+        quantize(true, Rows::Logits, 16),
     ];
     let finishes = [
         Finish::Store { has_bias: true },

@@ -77,6 +77,13 @@ impl Variant {
         Self::FastSubgroupBy4,
     ];
 
+    /// The variant of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|variant| format!("{variant:?}") == name)
+    }
+
     /// All that a device can run.
     #[must_use]
     pub fn available(capabilities: &Capabilities) -> Vec<Self> {

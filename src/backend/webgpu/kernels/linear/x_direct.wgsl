@@ -26,6 +26,21 @@ fn load_quads(at: u32, lane: u32) -> Quads {
     );
 }
 
+// The same times PLACES.
+fn load_placed_quads(at: u32, lane: u32) -> Quads {
+    let places = PLACES;
+    return Quads(
+        x[at] * places,
+        x[at + 1u] * places,
+        x[at + 2u] * places,
+        x[at + 3u] * places,
+        x[at + 4u] * places,
+        x[at + 5u] * places,
+        x[at + 6u] * places,
+        x[at + 7u] * places,
+    );
+}
+
 // Where eight rows of x are.
 struct TileRows {
     low: vec4<u32>,

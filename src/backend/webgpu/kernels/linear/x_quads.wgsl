@@ -42,6 +42,23 @@ fn load_quads(at: u32, lane: u32) -> Quads {
     );
 }
 
+// The same times PLACES.
+fn load_placed_quads(at: u32, lane: u32) -> Quads {
+    let own = at + (lane & 3u);
+    let first = share(x[own] * PLACES);
+    let second = share(x[own + 4u] * PLACES);
+    return Quads(
+        first[0],
+        first[1],
+        first[2],
+        first[3],
+        second[0],
+        second[1],
+        second[2],
+        second[3],
+    );
+}
+
 // Where eight rows of x are.
 struct TileRows {
     low: u32,
