@@ -140,7 +140,9 @@ function description({ setup, info, check }: Measured): HTMLElement {
   return facts([
     [setup.name, `${info.name}, ${info.quantization}`],
     ['Runs on', `${info.backend}: ${where}; ${info.precision}`],
+    ...(info.backend === 'cpu' ? [['Threads', info.threadsReason] as const] : []),
     ['Tokens against', limitNats === 0 ? against
-      : `${against}: at most ${decimals(worstNats, 3)} nats off, ${decimals(limitNats, 1)} allowed`],
+      : `${against}: at most ${decimals(worstNats, 3)} nats off, ` +
+        `${decimals(limitNats, 1)} allowed`],
   ]);
 }

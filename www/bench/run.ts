@@ -192,7 +192,8 @@ async function once(
   signal.throwIfAborted();
   if (timeline.outcome !== 'complete' || timeline.outputTokens !== tokens) {
     const made = timeline.outputTokens ?? timeline.tokens;
-    throw new Error(`It made ${made} of ${tokens} tokens: ${timeline.failure ?? timeline.outcome}.`);
+    const why = timeline.failure ?? timeline.outcome;
+    throw new Error(`It made ${made} of ${tokens} tokens: ${why}.`);
   }
   return timeline;
 }

@@ -52,7 +52,8 @@ export function figureTable(
   const body = h('tbody', {}, ...rows.map(({ head: name, note, cells, kind }) =>
     h('tr', { 'data-kind': kind },
       h('th', { scope: 'row' }, name, note === undefined ? undefined : h('small', {}, note)),
-      ...cells.map((cell) => h('td', { 'data-kind': /\d/.test(cell) ? undefined : 'words' }, cell)))));
+      ...cells.map((cell) =>
+        h('td', { 'data-kind': /\d/.test(cell) ? undefined : 'words' }, cell)))));
   // A region that scrolls has to be reachable by keyboard.
   return h('div', { class: 'table', tabindex: '0', role: 'region', 'aria-label': caption },
     h('table', {}, h('caption', { class: 'visually-hidden' }, caption), head, body));

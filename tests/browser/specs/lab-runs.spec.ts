@@ -198,7 +198,7 @@ test('rendering that parses all again costs more updates, and the text is the sa
     await page.goto('about:blank');
     await page.goto(`${lab}#breaks?tokens=60&pace=4&render=${render}`);
     const breaks = section(page, 'breaks');
-    await expect(breaks.locator('[data-verdict="healthy"] .verdict')).toBeVisible();
+    await expect(breaks.getByRole('button', { name: 'JSON', exact: true })).toBeVisible();
     const file = JSON.parse(await saved(breaks, 'JSON')) as { rendering: { updates: number } };
     costs.push(file.rendering.updates);
     texts.push((await breaks.locator('.reply').innerText()).trim());
