@@ -21,7 +21,7 @@ export async function showInfo(root: HTMLElement, model: Model | null): Promise<
     ['Backend', info.backend],
     ['Reason', info.backendReason],
     ['Precision', info.precision],
-    ['Threads', String(info.threads)],
+    ['Threads', `${info.threads} (${info.threadsReason})`],
     ['Adapter', info.adapter],
     ['Kernels', info.gpu === null ? null : kernels(info.gpu.variants)],
     ['WebAssembly', info.wasmVariant],
