@@ -24,7 +24,7 @@ fn float(bits: [u8; 2]) -> f32 {
 pub(crate) fn codes_q4_k(block: &BlockQ4K) -> SuperBlock {
     let (scales, mins) = pairs(&block.scales);
     SuperBlock {
-        codes: std::array::from_fn(|e| block.qs[e / 64 * 32 + e % 32] >> (e / 32 % 2 * 4) & 15),
+        codes: nibbles(&block.qs),
         scale: float(block.d),
         min: -float(block.dmin),
         scales,
@@ -35,11 +35,14 @@ pub(crate) fn codes_q4_k(block: &BlockQ4K) -> SuperBlock {
 /// Codes 0 to 31.
 pub(crate) fn codes_q5_k(block: &BlockQ5K) -> SuperBlock {
     let (scales, mins) = pairs(&block.scales);
+    let mut codes = nibbles(&block.qs);
+    for (bit, codes) in codes.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+        for (code, high) in codes.iter_mut().zip(&block.qh) {
+            *code |= (high >> bit & 1) << 4;
+        }
+    }
     SuperBlock {
-        codes: std::array::from_fn(|e| {
-            let low = block.qs[e / 64 * 32 + e % 32] >> (e / 32 % 2 * 4) & 15;
-            low | (block.qh[e % 32] >> (e / 32) & 1) << 4
-        }),
+        codes,
         scale: float(block.d),
         min: -float(block.dmin),
         scales,
@@ -49,17 +52,37 @@ pub(crate) fn codes_q5_k(block: &BlockQ5K) -> SuperBlock {
 
 /// Codes 0 to 63, 32 too large.
 pub(crate) fn codes_q6_k(block: &BlockQ6K) -> SuperBlock {
+    let mut codes = [0; 256];
+    let low = block.ql.as_chunks::<64>().0.iter();
+    let halves = low.zip(block.qh.as_chunks::<32>().0);
+    for (codes, (low, high)) in codes.as_chunks_mut::<128>().0.iter_mut().zip(halves) {
+        for i in 0..32 {
+            codes[i] = low[i] & 15 | (high[i] & 3) << 4;
+            codes[i + 32] = low[i + 32] & 15 | (high[i] >> 2 & 3) << 4;
+            codes[i + 64] = low[i] >> 4 | (high[i] >> 4 & 3) << 4;
+            codes[i + 96] = low[i + 32] >> 4 | high[i] >> 6 << 4;
+        }
+    }
     SuperBlock {
-        codes: std::array::from_fn(|e| {
-            let (half, quarter, i) = (e / 128, e % 128 / 32, e % 32);
-            let low = block.ql[half * 64 + quarter % 2 * 32 + i] >> (quarter / 2 * 4) & 15;
-            low | (block.qh[half * 32 + i] >> (quarter * 2) & 3) << 4
-        }),
+        codes,
         scale: float(block.d),
         min: 0.0,
         scales: block.scales,
         mins: [0; 16],
     }
+}
+
+/// Of each 32 bytes the low halves, then the high ones.
+fn nibbles(bytes: &[u8; 128]) -> [u8; 256] {
+    let mut codes = [0; 256];
+    let bytes = bytes.as_chunks::<32>().0;
+    for (codes, bytes) in codes.as_chunks_mut::<64>().0.iter_mut().zip(bytes) {
+        for i in 0..32 {
+            codes[i] = bytes[i] & 15;
+            codes[i + 32] = bytes[i] >> 4;
+        }
+    }
+    codes
 }
 
 /// Scales and minima of groups of 32, below 64, each twice.

@@ -18,8 +18,18 @@ pub(in crate::backend::cpu) const TYPES: [GgmlType; 8] = [
     GgmlType::Q6_K,
 ];
 
-/// `(rows, blocks of 256 columns, tokens)`.
-const SIZES: [(usize, usize, usize); 4] = [(1, 1, 1), (7, 1, 3), (9, 2, 6), (16, 3, 4)];
+/// `(rows, columns, tokens)`.
+const SIZES: [(usize, usize, usize); 5] = [
+    (1, 256, 1),
+    (7, 256, 3),
+    (9, 512, 6),
+    (16, 768, 4),
+    (21, 256, 1),
+];
+
+/// Bytes of blocks and an activation that are the largest and the smallest integers everywhere, so
+/// that what does not fit shows.
+const EXTREMES: [(u8, f32); 4] = [(0xff, 1.0), (0xff, -1.0), (0x80, 1.0), (0x80, -1.0)];
 
 /// Names of the types whose kernel differs from its twin.
 ///
@@ -28,19 +38,39 @@ const SIZES: [(usize, usize, usize); 4] = [(1, 1, 1), (7, 1, 3), (9, 2, 6), (16,
 pub(in crate::backend::cpu) fn differing() -> Result<Vec<&'static str>, BackendError> {
     let mut found = Vec::new();
     for ggml_type in TYPES {
-        for (seed, size) in (1..).zip(SIZES) {
-            let cases = methods()
-                .iter()
-                .flat_map(|&method| [Digits::Few, Digits::Many].map(|digits| (method, digits)));
-            for case in cases {
-                if !agrees(ggml_type, case, size, seed)? {
-                    found.push(ggml_type.name());
-                }
+        for (method, digits) in kinds() {
+            let kind = (ggml_type, method, digits);
+            let mut agrees = true;
+            for (seed, size) in (1..).zip(SIZES) {
+                let mut random = Random(seed);
+                let (rows, cols, tokens) = size;
+                let bytes = blocks(&mut random, ggml_type, bytes_of(ggml_type, rows, cols));
+                let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
+                agrees &= same(kind, size, &bytes, &x)?;
+            }
+            for (byte, x) in EXTREMES {
+                let size = (8, 256, 5);
+                let mut bytes = vec![byte; bytes_of(ggml_type, 8, 256)];
+                settle_floats(ggml_type, &mut bytes);
+                agrees &= same(kind, size, &bytes, &[x; 5 * 256])?;
+            }
+            if !agrees {
+                found.push(ggml_type.name());
             }
         }
     }
     found.dedup();
     Ok(found)
+}
+
+fn kinds() -> impl Iterator<Item = (Method, Digits)> {
+    let both = |&method| [Digits::Few, Digits::Many].map(|digits| (method, digits));
+    methods().iter().flat_map(both)
+}
+
+fn bytes_of(ggml_type: GgmlType, rows: usize, cols: usize) -> usize {
+    let row = ggml_type.row_bytes(cols as u64).unwrap_or(0);
+    rows * usize::try_from(row).unwrap_or(0)
 }
 
 /// The methods that this module was built with.
@@ -51,24 +81,19 @@ fn methods() -> &'static [Method] {
     }
 }
 
-fn agrees(
-    ggml_type: GgmlType,
-    (method, digits): (Method, Digits),
-    (rows, wide, tokens): (usize, usize, usize),
-    seed: u64,
+/// Whether kernels and plain twins agree on these blocks and activations.
+fn same(
+    (ggml_type, method, digits): (GgmlType, Method, Digits),
+    (rows, cols, tokens): (usize, usize, usize),
+    bytes: &[u8],
+    values: &[f32],
 ) -> Result<bool, BackendError> {
-    let cols = wide * 256;
-    let (Some(layout), Some(row_bytes)) = (Layout::of(ggml_type), ggml_type.row_bytes(cols as u64))
-    else {
+    let Some(layout) = Layout::of(ggml_type) else {
         return Ok(false);
     };
-    let mut random = Random(seed);
-    let row_bytes = usize::try_from(row_bytes).unwrap_or(0);
-    let bytes = blocks(&mut random, ggml_type, rows * row_bytes);
-    let weights = Packed::new((ggml_type, layout, method), [rows, cols], &bytes)?;
+    let weights = Packed::new((ggml_type, layout, method), [rows, cols], bytes)?;
     let mut x = Rounded::new(form(layout, digits), method);
-    let values: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
-    x.fill(&values, cols);
+    x.fill(values, cols);
     let product = Product {
         weights: &weights,
         x: &x,
@@ -101,6 +126,12 @@ pub(in crate::backend::cpu) fn blocks(
     len: usize,
 ) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..len).map(|_| random.next().to_le_bytes()[0]).collect();
+    settle_floats(ggml_type, &mut bytes);
+    bytes
+}
+
+/// Makes the floats of blocks finite and small.
+fn settle_floats(ggml_type: GgmlType, bytes: &mut [u8]) {
     let block_bytes = usize::try_from(ggml_type.block_bytes()).unwrap_or(1);
     let floats: &[usize] = match ggml_type {
         GgmlType::Q4_1 | GgmlType::Q5_1 | GgmlType::Q4_K | GgmlType::Q5_K => &[0, 2],
@@ -113,7 +144,6 @@ pub(in crate::backend::cpu) fn blocks(
             block[at + 1] = block[at + 1] & 0x8f | 0x10;
         }
     }
-    bytes
 }
 
 /// Numbers for the comparisons (Steele, Lea & Flood 2014, SplitMix64).
