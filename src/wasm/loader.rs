@@ -27,8 +27,8 @@ pub struct Loader {
 #[wasm_bindgen]
 impl Loader {
     /// `{ contextLength?, precision?, backend?, backendReason?, kvCache?, gpu?, gpuReports?,
-    /// plans?, fileBytes: (number | null)[] }`,
-    /// one entry of `fileBytes` a file; with `plans`, what does not fit is not refused; and the `tokenizer.json` to use rather than the model's
+    /// plans?, fileBytes: (number | null)[] }`, one entry of `fileBytes` a file; with `plans`,
+    /// what does not fit is not refused; and the `tokenizer.json` to use rather than the model's
     /// vocabulary.
     ///
     /// # Errors

@@ -8,17 +8,7 @@
 
 import { defineConfig } from '@playwright/test';
 
-const LAUNCH_ARGS = [
-  '--no-sandbox',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-  // A GPU in software: the machine needs none.
-  '--enable-unsafe-webgpu',
-  '--use-webgpu-adapter=swiftshader',
-];
+import { GPU_FLAGS } from '../../xtask/node/chromium.mjs';
 
 export default defineConfig({
   globalSetup: './support/package.ts',
@@ -37,7 +27,7 @@ export default defineConfig({
     headless: true,
     launchOptions: {
       executablePath: process.env['TOKENBROOK_CHROMIUM'] ?? '/usr/bin/chromium',
-      args: LAUNCH_ARGS,
+      args: GPU_FLAGS,
     },
   },
   projects: [

@@ -5,9 +5,12 @@
 //   run(prompt, maxTokens) → { text, ids | null, startedMs, atMs: number[], promptTokens | null }
 
 import { ortWeb } from '/bench-ort.mjs';
+import { rates } from '/bench-rates.mjs';
 
 /** Never reached: the run is over long before. */
 const STORY = 4096;
+/** Tokens of an answer of the exact tier that others are held to. */
+const KNOWN_TOKENS = 24;
 
 async function tokenbrook(own, { model, backend, threads, contextTokens }) {
   const { load } = await import('/pkg/index.js');
@@ -103,15 +106,16 @@ function describe(wllama) {
 }
 
 const PLAIN = { workerUrl: '/pkg/worker.js?wasm=simd128' };
+/** Peers by the name of their package. */
 const OPENERS = {
   'tokenbrook relaxed-simd': (options) => tokenbrook({}, options),
   'tokenbrook simd128': (options) => tokenbrook(PLAIN, options),
   'tokenbrook exact': (options) => tokenbrook({ precision: 'exact' }, options),
   'tokenbrook fast': (options) => tokenbrook({ precision: 'fast' }, options),
-  'wllama 2.4.0': wllama2,
-  'wllama 3.13.0': wllama3,
-  'ort-web 1.30.0 int8': ortWeb,
-  'ort-web 1.30.0 int4': ortWeb,
+  'wllama-2': wllama2,
+  'wllama-3': wllama3,
+  'onnxruntime-web int8': ortWeb,
+  'onnxruntime-web int4': ortWeb,
 };
 
 globalThis.open = async (name, options) => {
@@ -123,20 +127,28 @@ globalThis.open = async (name, options) => {
 /** One run, as rates. */
 globalThis.sample = async (prompt, promptTokens, maxTokens) => {
   const made = await engine.run(prompt, maxTokens);
-  const { atMs, startedMs } = made;
   if (document.hidden) throw new Error('the page was hidden');
-  if (made.promptTokens !== null && made.promptTokens !== promptTokens) {
-    throw new Error(`it read ${made.promptTokens} prompt tokens, not ${promptTokens}`);
+  return rates(made, promptTokens, maxTokens);
+};
+
+/** What the exact tier answers to each prompt, and by how much each token was the likeliest. */
+globalThis.known = async (model, prompts) => {
+  const own = { ...PLAIN, precision: 'exact' };
+  const { loaded, close } = await tokenbrook(own, { model, backend: 'cpu', contextTokens: 512 });
+  const answers = [];
+  for (const prompt of prompts) {
+    const options = { maxTokens: KNOWN_TOKENS, temperature: 0, ignoreEos: true, logprobs: 2 };
+    const answer = { text: '', ids: [], leads: [] };
+    for await (const token of loaded.generate(prompt, options)) {
+      const [first, second] = token.topLogprobs;
+      answer.ids.push(token.id);
+      answer.text += token.text;
+      answer.leads.push(first.logprob - second.logprob);
+    }
+    answers.push(answer);
   }
-  if (atMs.length < maxTokens / 2) throw new Error(`it made ${atMs.length} of ${maxTokens} tokens`);
-  const ttftMs = atMs[0] - startedMs;
-  const decodeMs = atMs.at(-1) - atMs[0];
-  return {
-    prefillTokensPerSecond: promptTokens > 1 ? (promptTokens / ttftMs) * 1000 : null,
-    decodeTokensPerSecond: maxTokens > 1 ? ((atMs.length - 1) / decodeMs) * 1000 : null,
-    ttftMs,
-    tokens: atMs.length,
-  };
+  await close();
+  return answers;
 };
 
 /**

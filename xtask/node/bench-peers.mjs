@@ -2,31 +2,35 @@
 // tokens that are known, then all are measured in turn, sample by sample.
 // Usage: node bench-peers.mjs CONFIG, a JSON object that `cargo xtask bench` writes. What was
 // measured goes to stdout as JSON; how it goes is told on stderr.
-import { readFileSync, readdirSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { secondLoads } from './bench-loads.mjs';
+import { openNative } from './bench-native.mjs';
+import { adopt, checkGreedy, checkRounded, referenceOf } from './bench-reference.mjs';
 import { brotliBytes } from './brotli.mjs';
 import { launch } from './browsers.mjs';
 import { grown, peakBytes, renderers } from './renderers.mjs';
 import { ISOLATED, serve } from './serve.mjs';
 
-/** By backend; each name is one of `bench-page.mjs`. */
+/** Not in the browser. */
+const NATIVE = 'llama.cpp, native';
+/** By backend; each is one of `bench-page.mjs`, peers by their package in `benches/peers`. */
 const ENGINES = {
   cpu: [
     'tokenbrook relaxed-simd',
     'tokenbrook simd128',
-    'wllama 2.4.0',
-    'wllama 3.13.0',
-    'ort-web 1.30.0 int8',
+    'wllama-2',
+    'wllama-3',
+    'onnxruntime-web int8',
+    NATIVE,
   ],
-  webgpu: ['tokenbrook exact', 'tokenbrook fast', 'wllama 3.13.0', 'ort-web 1.30.0 int4'],
+  webgpu: ['tokenbrook exact', 'tokenbrook fast', 'wllama-3', 'onnxruntime-web int4'],
 };
-/** Greedy ids are compared up to the first whose lead is smaller, in nats: as int8 allows. */
-const CLEAR_LEAD = 0.5;
-/** Greedy tokens of weights that were rounded a second time. */
-const ROUNDED_TOKENS = 4;
+/** Peers whose versions a report names. */
+const PACKAGES = [...new Set(Object.values(ENGINES).flat().map((name) => name.split(' ')[0]))]
+  .filter((name) => /^(wllama|onnxruntime)/.test(name));
 const LOADS = 3;
 
 const config = JSON.parse(process.argv[2]);
@@ -41,6 +45,7 @@ async function main() {
     '/': here('bench.html'),
     '/bench-page.mjs': here('bench-page.mjs'),
     '/bench-ort.mjs': here('bench-ort.mjs'),
+    '/bench-rates.mjs': here('bench-rates.mjs'),
     '/pkg/': config.pkg,
     '/peers/': join(config.peers, 'node_modules'),
   };
@@ -53,7 +58,7 @@ async function main() {
   const server = await serve({ routes, headers: ISOLATED });
   const browser = await launch({ ...config, gpu: config.backend === 'webgpu' });
   try {
-    const run = { browser, url: server.url, rows: [], downloads: new Map() };
+    const run = { browser, url: server.url, rows: [], downloads: new Map(), versions: {} };
     for (const model of models) {
       for (const threads of config.threads) await measure(run, model, threads);
     }
@@ -72,7 +77,7 @@ function nameOf(file) {
 
 async function measure(run, model, threads) {
   const lengths = [...config.prompts].sort((a, b) => a - b);
-  const reference = referenceOf(model.file);
+  const reference = referenceOf(config.references, model.file);
   const contextTokens = Math.max(256, lengths.at(-1) + DECODED + 8);
   const prompts = await inPage(run, (page) =>
     page.evaluate((args) => globalThis.cutPrompts(...args), [
@@ -82,18 +87,26 @@ async function measure(run, model, threads) {
       config.samples + 1,
     ]),
   );
+  if (!reference.isOwn) {
+    const { url: file } = model;
+    const texts = reference.cases.map(({ prompt }) => prompt);
+    const known = (page) => page.evaluate((args) => globalThis.known(...args), [file, texts]);
+    adopt(reference, await inPage(run, known));
+    notes.push(`${model.name} has no reference: its tokens are those of tokenbrook's exact tier.`);
+  }
   const asked = (name) => config.engines.length === 0 || matches(name);
-  const names = ENGINES[config.backend].filter((name) => asked(name) && isHere(name));
+  const names = ENGINES[config.backend].filter((name) => asked(title(name)) && isHere(name));
   const engines = [];
   for (const name of names) {
     const { backend } = config;
-    const engine = await open(run, name, { model: model.url, backend, threads, contextTokens });
+    const options = { model: model.url, file: model.file, backend, threads, contextTokens };
+    const engine = await open(run, name, options);
     if (engine === null) continue;
     engine.rows = lengths.map((promptTokens) => rowOf(engine, model, promptTokens));
     const failure = await check(engine, reference);
     if (failure !== null) {
-      notes.push(`${name}, ${model.name}, ${threads} threads, is left out: ${failure}.`);
-      await engine.context.close();
+      notes.push(`${title(name)}, ${model.name}, ${threads} threads, is left out: ${failure}.`);
+      await engine.close();
       continue;
     }
     engines.push(engine);
@@ -107,13 +120,14 @@ async function measure(run, model, threads) {
   for (const engine of engines) {
     for (const row of engine.rows) row.peakBytes = peakBytes(engine.pid);
     run.rows.push(...engine.rows);
-    await engine.context.close();
+    await engine.close();
   }
 }
 
 /** Of those that keep a model themselves. */
 async function noteSecondLoads(run, engines, options) {
-  const names = engines.map(({ name }) => name).filter((name) => !name.startsWith('ort-web'));
+  const keeps = (name) => name !== NATIVE && !name.startsWith('onnxruntime');
+  const names = engines.map(({ name }) => name).filter(keeps);
   const { backend, samples } = config;
   const medians = await secondLoads(run, names, { ...options, backend }, samples, say);
   for (const { name, rows } of engines) {
@@ -123,25 +137,39 @@ async function noteSecondLoads(run, engines, options) {
 
 const matches = (name) => config.engines.some((part) => name.startsWith(part));
 
+/** Version of an installed package. */
+function versionOf(name) {
+  const manifest = join(config.peers, 'node_modules', name, 'package.json');
+  return JSON.parse(readFileSync(manifest, 'utf8')).version;
+}
+
+/** An engine with its version: `wllama 3.13.0`, `ort-web 1.30.0 int8`. */
+function title(name) {
+  const [, brand, rest] = /^(wllama|onnxruntime-web)(?:-\d+)?(.*)$/.exec(name) ?? [];
+  if (brand === undefined) return name;
+  return `${brand.replace('onnxruntime', 'ort')} ${versionOf(name.split(' ')[0])}${rest}`;
+}
+
 /** Whether an engine can be asked at all; a note where it cannot. */
 function isHere(name) {
   const reason =
-    name.startsWith('ort-web') && !config.onnx
+    name.startsWith('onnxruntime') && !config.onnx
       ? 'there is no ONNX of this model: `--onnx` names a folder'
       : name.startsWith('wllama') && config.backend === 'webgpu' && !config.firefox
         ? 'without f16 in shaders, as on SwiftShader, it computes on the CPU'
-        : null;
-  if (reason !== null) notes.push(`${name} is left out: ${reason}.`);
+        : name === NATIVE && !config.nativePython
+          ? '`--native-python` names a Python that has llama-cpp-python'
+          : null;
+  if (reason !== null) notes.push(`${title(name)} is left out: ${reason}.`);
   return reason === null;
 }
 
 async function sampleAll(engine, lengths, prompts, round) {
-  await engine.page.bringToFront();
+  await engine.front();
   for (const [index, length] of lengths.entries()) {
     // Deep and shallow tell how decoding depends on depth; between them, one token is enough.
     const ends = index === 0 || index === lengths.length - 1;
-    const args = [prompts[length][round], length, ends ? DECODED : 1];
-    const sample = await engine.page.evaluate((args) => globalThis.sample(...args), args);
+    const sample = await engine.sample(prompts[length][round], length, ends ? DECODED : 1);
     if (round > 0) engine.rows[index].samples.push(sample);
   }
 }
@@ -153,8 +181,8 @@ async function open(run, name, options) {
     const engine = await start(run, name, options);
     times.push(engine.loadMs);
     if (engine.info.threads !== options.threads) {
-      notes.push(`${name} has no build for ${options.threads} threads.`);
-      await engine.context.close();
+      notes.push(`${title(name)} has no build for ${options.threads} threads.`);
+      await engine.close();
       return null;
     }
     if (load === Math.min(LOADS, config.samples)) {
@@ -162,11 +190,12 @@ async function open(run, name, options) {
       say(`${name}: loaded in ${times.map((ms) => ms.toFixed(0)).join(', ')} ms`);
       return { ...engine, loadMs: times[times.length >> 1] };
     }
-    await engine.context.close();
+    await engine.close();
   }
 }
 
 async function start(run, name, options) {
+  if (name === NATIVE) return startNative(run, options);
   const context = await run.browser.newContext();
   const page = await context.newPage();
   page.on('pageerror', (error) => say(`${name}: ${error.message}`));
@@ -177,7 +206,22 @@ async function start(run, name, options) {
   const before = renderers();
   const opened = await page.evaluate((args) => globalThis.open(...args), [name, options]);
   noteDownloads(run, name, files);
-  return { name, context, page, pid: grown(before, renderers()), ...opened };
+  return {
+    name,
+    pid: grown(before, renderers()),
+    ...opened,
+    run: (...args) => page.evaluate((args) => globalThis.engine.run(...args), args),
+    sample: (...args) => page.evaluate((args) => globalThis.sample(...args), args),
+    front: () => page.bringToFront(),
+    close: () => context.close(),
+  };
+}
+
+async function startNative(run, options) {
+  const script = join(config.peers, 'native_llama.py');
+  const engine = await openNative({ python: config.nativePython, script }, options);
+  run.versions['llama-cpp-python'] = engine.version;
+  return { name: NATIVE, ...engine };
 }
 
 async function inPage(run, work) {
@@ -193,7 +237,7 @@ async function inPage(run, work) {
 function rowOf(engine, model, promptTokens) {
   const { backend, threads, wasmVariant, precision = null } = engine.info;
   return {
-    engine: engine.name.replace(/^tokenbrook .*/, 'tokenbrook'),
+    engine: title(engine.name).replace(/^tokenbrook .*/, 'tokenbrook'),
     model: model.name,
     backend,
     precision,
@@ -207,74 +251,14 @@ function rowOf(engine, model, promptTokens) {
   };
 }
 
-// Tokens that are known.
-
-/** A prompt, the text that follows, and a longer text to cut prompts from. */
-function referenceOf(file) {
-  const wanted = basename(file).toLowerCase().replace(/[^a-z0-9]/g, '');
-  const fold = (text) => text.toLowerCase().replace(/[^a-z0-9]/g, '');
-  const all = readdirSync(config.references)
-    .filter((name) => name.endsWith('.json') && name !== 'cases.json')
-    .map((name) => JSON.parse(readFileSync(join(config.references, name), 'utf8')));
-  const own = all.find(({ model }) => fold(model) === wanted);
-  const family = own ?? all.find(({ model }) => fold(model).slice(0, 6) === wanted.slice(0, 6));
-  if (family === undefined) throw new Error(`there is no reference for ${basename(file)}`);
-  const clear = ({ greedy_margin: leads = [] }) => {
-    const first = leads.findIndex((lead) => lead < CLEAR_LEAD);
-    return first === -1 ? leads.length : first;
-  };
-  const cases = family.cases
-    .filter(({ greedy_ids }) => greedy_ids !== undefined)
-    .sort((a, b) => clear(b) - clear(a))
-    .map((it) => ({ prompt: it.prompt_text, text: it.greedy_text, ids: it.greedy_ids }));
-  const [best] = cases;
-  const most = clear(family.cases.find(({ prompt_text }) => prompt_text === best.prompt));
-  const long = family.cases.find(({ name }) => name === 'long-forced');
-  // Another quantization of the same weights has leads of its own: half as many tokens.
-  return { cases, text: long.prompt_text, clear: own === undefined ? most >> 1 : most };
-}
-
 /** Null where the engine writes what it should, else what is wrong. */
-async function check(engine, { cases, clear }) {
-  if (engine.name.startsWith('ort-web')) return checkRounded(engine, cases);
-  if (clear < 2) return 'the reference has no clear tokens';
-  const [best] = cases;
-  const made = await continuation(engine, best, clear);
-  const right =
-    made.ids === null
-      ? made.text.length > 0 && best.text.startsWith(made.text)
-      : common(made.ids, best.ids) === clear;
-  if (right) say(`${engine.name}: ${clear} greedy tokens are the reference's`);
-  return right ? null : `it writes ${JSON.stringify(made.text)}`;
-}
-
-/**
- * Weights that are rounded a second time, to other formats, leave the reference where its leads
- * are small: one of the reference's answers has to begin as it should.
- */
-async function checkRounded(engine, cases) {
-  let furthest = 0;
-  for (const it of cases) {
-    const made = await continuation(engine, it, ROUNDED_TOKENS);
-    furthest = Math.max(furthest, common(made.ids, it.ids));
-    if (furthest === ROUNDED_TOKENS) {
-      notes.push(
-        `${engine.name} has the same weights rounded again: ${ROUNDED_TOKENS} greedy tokens of ` +
-          'one answer of the reference are all that it is held to.',
-      );
-      return null;
-    }
-  }
-  return `no answer begins with more than ${furthest} tokens of the reference`;
-}
-
-const continuation = (engine, { prompt }, tokens) =>
-  engine.page.evaluate((args) => globalThis.engine.run(...args), [prompt, tokens]);
-
-/** How many tokens two answers have in common. */
-function common(made, wanted) {
-  const first = made.findIndex((id, i) => id !== wanted[i]);
-  return first === -1 ? made.length : first;
+async function check(engine, reference) {
+  const { failure, words, isRounded } = engine.name.startsWith('onnxruntime')
+    ? await checkRounded(engine, reference)
+    : await checkGreedy(engine, reference);
+  if (isRounded && failure === null) notes.push(`${title(engine.name)} ${words}.`);
+  else if (failure === null) say(`${engine.name}: ${words}`);
+  return failure;
 }
 
 // Downloads beside the model.
@@ -282,7 +266,7 @@ function common(made, wanted) {
 function noteDownloads(run, name, paths) {
   if (run.downloads.has(name)) return;
   const roots = { '/pkg/': config.pkg, '/peers/': join(config.peers, 'node_modules') };
-  const entry = { engine: name, files: 0, bytes: 0, brotliBytes: 0 };
+  const entry = { engine: title(name), files: 0, bytes: 0, brotliBytes: 0 };
   for (const path of paths) {
     const root = Object.keys(roots).find((prefix) => path.startsWith(prefix));
     if (root === undefined) continue;
@@ -295,8 +279,6 @@ function noteDownloads(run, name, paths) {
 }
 
 function report(run) {
-  const version = (name) =>
-    JSON.parse(readFileSync(join(config.peers, 'node_modules', name, 'package.json'))).version;
   const pkg = JSON.parse(readFileSync(join(config.pkg, 'package.json')));
   const [cpu] = cpus();
   return {
@@ -305,9 +287,8 @@ function report(run) {
     browser: run.browser.name,
     versions: {
       tokenbrook: `${pkg.version} (${config.build} build)`,
-      'wllama 2': version('wllama-2'),
-      'wllama 3': version('wllama-3'),
-      'onnxruntime-web': version('onnxruntime-web'),
+      ...Object.fromEntries(PACKAGES.map((name) => [name, versionOf(name)])),
+      ...run.versions,
     },
     notes: [...new Set(notes)],
     downloads: [...run.downloads.values()],

@@ -3,13 +3,8 @@
 import { chromium } from 'playwright-core';
 import puppeteer from 'puppeteer-core';
 import { FLAGS, GPU_FLAGS } from './chromium.mjs';
+import { PREFERENCES } from './firefox.mjs';
 
-/** Off by default in Firefox ESR, or refused for an adapter in software. */
-const FIREFOX_PREFERENCES = {
-  'dom.webgpu.enabled': true,
-  'dom.webgpu.workers.enabled': true,
-  'gfx.webgpu.ignore-blocklist': true,
-};
 /** A sample may take as long as an adapter in software needs. */
 const STEP_MS = 1_800_000;
 
@@ -28,7 +23,7 @@ export async function launch({ chromium: program, firefox, gpu }) {
     browser: 'firefox',
     executablePath: firefox,
     headless: true,
-    extraPrefsFirefox: FIREFOX_PREFERENCES,
+    extraPrefsFirefox: PREFERENCES,
     protocolTimeout: STEP_MS,
   });
   return {

@@ -44,7 +44,9 @@ Usage: cargo xtask COMMAND [OPTIONS]
         --suite lab        the lab page's waits and streams, through its service worker
         --suite peers      beside other engines, which npm installs first
         --threads N,N --prompts N,N --engines NAME,NAME --samples N
+        --model NAME       smollm2-q4_1, -q4_0, -q8_0 or -q4_k_m, or gemma; made where missing
         --onnx FOLDER      weights for ONNX Runtime, as benches/peers/export_onnx.py makes them
+        --native-python P  a Python that has llama-cpp-python: llama.cpp without a browser too
         --fast             without link-time optimization and wasm-opt
         --write-results    the tables into benches/RESULTS.md
   help                  this text

@@ -142,7 +142,8 @@ pub(super) struct Packed {
     factors: Vec<f32>,
     /// `[group, block, scale or minimum, half, 4]` where factors span blocks.
     steps: Vec<i8>,
-    /// Of signed codes, where activations are shifted: the sum of each row's codes, `[group, block, 4]`.
+    /// Of signed codes, where activations are shifted: the sum of each row's codes,
+    /// `[group, block, 4]`.
     sums: Vec<i16>,
 }
 

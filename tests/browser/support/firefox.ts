@@ -3,17 +3,11 @@
 import puppeteer from 'puppeteer-core';
 import type { Browser, Page } from 'puppeteer-core';
 
+import { PREFERENCES } from '../../../xtask/node/firefox.mjs';
 import type { FaultServer } from './server.js';
 
 /** Firefox's executable: TOKENBROOK_FIREFOX, else where Debian puts it. */
 const FIREFOX = process.env['TOKENBROOK_FIREFOX'] ?? '/usr/bin/firefox-esr';
-
-/** Off by default in the ESR, or refused for an adapter in software. */
-const PREFERENCES = {
-  'dom.webgpu.enabled': true,
-  'dom.webgpu.workers.enabled': true,
-  'gfx.webgpu.ignore-blocklist': true,
-};
 
 /** A step of a test may take as long as an adapter in software needs. */
 const PROTOCOL_TIMEOUT_MS = 900_000;

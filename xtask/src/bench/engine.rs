@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::json;
 
-use super::{Measured, Options};
+use super::{Measured, Options, models};
 use crate::args::ModelSource;
 use crate::{build, paths, setup};
 
@@ -12,8 +12,7 @@ pub(super) const OPTIONS: &[&str] = &["model", "backend", "precision", "samples"
 pub(super) fn run(options: &Options) -> Result<Measured> {
     let ready = setup::all()?;
     build::package(&ready.wasm, build::Kind::Fast, &build::Module::ALL)?;
-    let model = options.models.last().cloned();
-    let model = model.unwrap_or(ModelSource::File(ready.model));
+    let models = models::sources(&options.models)?;
     let mut load = json!({ "backend": options.backend.as_deref().unwrap_or("webgpu") });
     if let Some(precision) = &options.precision {
         load["precision"] = precision.as_str().into();
@@ -21,7 +20,7 @@ pub(super) fn run(options: &Options) -> Result<Measured> {
     let config = json!({
         "chromium": ready.chromium,
         "pkg": paths::at_root("pkg"),
-        "model": model.to_json(),
+        "model": models.last().map(ModelSource::to_json),
         "load": load,
         "samples": options.samples,
     });

@@ -2,6 +2,7 @@
 
 mod engine;
 mod lab;
+mod models;
 mod peers;
 mod report;
 mod results;
@@ -13,7 +14,9 @@ use anyhow::{Context, Result, bail};
 use lexopt::Parser;
 use serde_json::Value;
 
-use crate::args::{self, ModelSource};
+use models::Wanted;
+
+use crate::args;
 use crate::process;
 
 /// A suite by its name; the first is what runs when none is named.
@@ -57,7 +60,7 @@ const SAMPLES: u32 = 5;
 /// What the command line asks for. An empty list leaves the choice to the suite.
 #[derive(Debug)]
 struct Options {
-    models: Vec<ModelSource>,
+    models: Vec<Wanted>,
     threads: Vec<u32>,
     prompts: Vec<u32>,
     engines: Vec<String>,
@@ -66,6 +69,7 @@ struct Options {
     precision: Option<String>,
     browser: String,
     onnx: Option<PathBuf>,
+    native_python: Option<PathBuf>,
     fast: bool,
     json: bool,
     json_file: Option<PathBuf>,
@@ -100,6 +104,7 @@ fn read(mut parser: Parser) -> Result<(&'static Suite, Options)> {
         precision: None,
         browser: "chromium".to_owned(),
         onnx: None,
+        native_python: None,
         fast: false,
         json: false,
         json_file: None,
@@ -126,7 +131,7 @@ impl Options {
     /// Takes the value of an option; whether there is one of this name.
     fn set(&mut self, name: &str, parser: &mut Parser) -> Result<bool> {
         match name {
-            "model" => self.models.push(ModelSource::parse(&args::text(parser)?)?),
+            "model" => self.models.push(Wanted::parse(&args::text(parser)?)?),
             "threads" => self.threads = numbers(parser, name)?,
             "prompts" => self.prompts = numbers(parser, name)?,
             "engines" => self.engines = args::text(parser)?.split(',').map(str::to_owned).collect(),
@@ -135,6 +140,7 @@ impl Options {
             "precision" => self.precision = Some(args::one_of(parser, name, &["exact", "fast"])?),
             "browser" => self.browser = args::one_of(parser, name, &["chromium", "firefox"])?,
             "onnx" => self.onnx = Some(std::path::absolute(args::text(parser)?)?),
+            "native-python" => self.native_python = Some(args::text(parser)?.into()),
             "fast" => self.fast = true,
             "json" => self.json = true,
             "json-file" => self.json_file = Some(std::path::absolute(args::text(parser)?)?),

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::report::Report;
-use super::{Measured, Options, results};
+use super::{Measured, Options, models, results};
 use crate::args::ModelSource;
 use crate::build::{self, Kind};
 use crate::{paths, process, setup};
@@ -24,6 +24,7 @@ pub(super) const OPTIONS: &[&str] = &[
     "engines",
     "samples",
     "onnx",
+    "native-python",
     "fast",
     "write-results",
 ];
@@ -37,10 +38,7 @@ pub(super) fn run(options: &Options) -> Result<Measured> {
         Kind::Release
     };
     build::package(&ready.wasm, kind, &build::Module::ALL)?;
-    let mut models = options.models.clone();
-    if models.is_empty() {
-        models.push(ModelSource::File(ready.model));
-    }
+    let models = models::sources(&options.models)?;
     let backend = options.backend.as_deref().unwrap_or("cpu");
     let (threads, prompts): (&[u32], &[u32]) = match backend {
         "cpu" => (&THREADS, &PROMPTS),
@@ -55,6 +53,7 @@ pub(super) fn run(options: &Options) -> Result<Measured> {
         "references": paths::at_root("tests/data/reference"),
         "models": models.iter().map(ModelSource::to_json).collect::<Vec<_>>(),
         "onnx": options.onnx,
+        "nativePython": options.native_python,
         "threads": or(&options.threads, threads),
         "prompts": or(&options.prompts, prompts),
         "engines": options.engines,

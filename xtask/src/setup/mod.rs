@@ -44,13 +44,23 @@ pub(crate) fn command(parser: lexopt::Parser) -> Result<()> {
 pub(crate) fn all() -> Result<Ready> {
     let wasm = for_build()?;
     let chromium = step("Chromium", chromium::ready)?;
-    let model = step("default model", || model::ready(&model::DEFAULT))?;
-    step("second model", || model::ready(&model::GEMMA))?;
+    let model = default_model()?;
+    gemma()?;
     Ok(Ready {
         wasm,
         chromium,
         model,
     })
+}
+
+/// The default model's file.
+pub(crate) fn default_model() -> Result<PathBuf> {
+    step("default model", || model::ready(&model::DEFAULT))
+}
+
+/// Gemma 3's file.
+pub(crate) fn gemma() -> Result<PathBuf> {
+    step("second model", || model::ready(&model::GEMMA))
 }
 
 /// The program of Firefox, where that browser is asked for.
