@@ -31,7 +31,10 @@ fn all_kernels_of_both_plans_pass() {
         let mut backend = backend(plan, None);
         block_on(backend.ready()).expect("the kernels are right");
         let products = |it: &&Verdict| it.role.starts_with("linear");
-        assert_eq!(backend.verdicts().iter().filter(products).count(), 3 * FORMATS.len());
+        assert_eq!(
+            backend.verdicts().iter().filter(products).count(),
+            3 * FORMATS.len()
+        );
         assert_eq!(backend.verdicts().len(), 6 + 3 * FORMATS.len());
         for verdict in backend.verdicts() {
             assert_eq!(verdict.fault, None, "{verdict:?}");
