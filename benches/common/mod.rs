@@ -2,6 +2,7 @@
 //!
 //! A plain harness rather than criterion's: results are rates (multiplications, tokens, bytes)
 //! that are compared with each other and with a device's, and each is checked before it is timed.
+#![allow(dead_code, reason = "each benchmark uses a part of it")]
 
 use std::fmt::Display;
 use std::io::Write;

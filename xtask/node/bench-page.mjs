@@ -131,25 +131,46 @@ globalThis.sample = async (prompt, promptTokens, maxTokens) => {
   return rates(made, promptTokens, maxTokens);
 };
 
-/** What the exact tier answers to each prompt, and by how much each token was the likeliest. */
-globalThis.known = async (model, prompts) => {
+/**
+ * What the exact tier answers, `{ prompt, text, ids, leads }`, and by how much each token was the
+ * likeliest. A prompt is lengthened by what comes before the most tokens in a row whose lead is
+ * clear.
+ */
+globalThis.known = async (model, prompts, clearLead) => {
   const own = { ...PLAIN, precision: 'exact' };
   const { loaded, close } = await tokenbrook(own, { model, backend: 'cpu', contextTokens: 512 });
   const answers = [];
   for (const prompt of prompts) {
-    const options = { maxTokens: KNOWN_TOKENS, temperature: 0, ignoreEos: true, logprobs: 2 };
-    const answer = { text: '', ids: [], leads: [] };
-    for await (const token of loaded.generate(prompt, options)) {
-      const [first, second] = token.topLogprobs;
-      answer.ids.push(token.id);
-      answer.text += token.text;
-      answer.leads.push(first.logprob - second.logprob);
-    }
-    answers.push(answer);
+    const first = await answerTo(loaded, prompt);
+    const longer = prompt + first.texts.slice(0, clearest(first.leads, clearLead)).join('');
+    const { texts, ...answer } = await answerTo(loaded, longer);
+    answers.push({ ...answer, prompt: longer, text: texts.join('') });
   }
   await close();
   return answers;
 };
+
+async function answerTo(loaded, prompt) {
+  const options = { maxTokens: KNOWN_TOKENS, temperature: 0, ignoreEos: true, logprobs: 2 };
+  const answer = { texts: [], ids: [], leads: [] };
+  for await (const token of loaded.generate(prompt, options)) {
+    const [first, second] = token.topLogprobs;
+    answer.ids.push(token.id);
+    answer.texts.push(token.text);
+    answer.leads.push(first.logprob - second.logprob);
+  }
+  return answer;
+}
+
+/** Where the longest run of leads of at least `least` begins. */
+function clearest(leads, least) {
+  let [best, length, start] = [0, 0, 0];
+  for (const [i, lead] of leads.entries()) {
+    if (lead < least) start = i + 1;
+    else if (i + 1 - start > length) [best, length] = [start, i + 1 - start];
+  }
+  return best;
+}
 
 /**
  * Texts of exactly so many tokens, each with a beginning of its own, so that no engine finds it

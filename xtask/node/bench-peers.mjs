@@ -8,7 +8,7 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { secondLoads } from './bench-loads.mjs';
 import { openNative } from './bench-native.mjs';
-import { adopt, checkGreedy, checkRounded, referenceOf } from './bench-reference.mjs';
+import { CLEAR_LEAD, adopt, checkGreedy, checkRounded, referenceOf } from './bench-reference.mjs';
 import { brotliBytes } from './brotli.mjs';
 import { launch } from './browsers.mjs';
 import { grown, peakBytes, renderers } from './renderers.mjs';
@@ -88,9 +88,8 @@ async function measure(run, model, threads) {
     ]),
   );
   if (!reference.isOwn) {
-    const { url: file } = model;
-    const texts = reference.cases.map(({ prompt }) => prompt);
-    const known = (page) => page.evaluate((args) => globalThis.known(...args), [file, texts]);
+    const args = [model.url, reference.cases.map(({ prompt }) => prompt), CLEAR_LEAD];
+    const known = (page) => page.evaluate((args) => globalThis.known(...args), args);
     adopt(reference, await inPage(run, known));
     notes.push(`${model.name} has no reference: its tokens are those of tokenbrook's exact tier.`);
   }

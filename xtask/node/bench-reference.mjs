@@ -3,7 +3,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 
 /** Greedy ids are compared up to the first whose lead is smaller, in nats: as int8 allows. */
-const CLEAR_LEAD = 0.5;
+export const CLEAR_LEAD = 0.5;
 /** Greedy tokens of weights that were rounded a second time. */
 const ROUNDED_TOKENS = 4;
 
@@ -33,12 +33,9 @@ export function referenceOf(folder, file) {
   return { isOwn: own !== undefined, cases: clearest(cases), text: long.prompt_text };
 }
 
-/** Takes answers, `{ text, ids, leads }` for each case in order, in place of those at hand. */
+/** Takes answers, `{ prompt, text, ids, leads }`, in place of those at hand. */
 export function adopt(reference, answers) {
-  const cases = reference.cases.map(({ prompt }, i) => {
-    const { text, ids, leads } = answers[i];
-    return { prompt, text, ids, clear: clearOf(leads) };
-  });
+  const cases = answers.map(({ leads, ...answer }) => ({ ...answer, clear: clearOf(leads) }));
   reference.cases = clearest(cases);
 }
 
