@@ -16,6 +16,8 @@ pub(super) struct Plan {
     sample: Ladder<sample::Variant>,
     /// Those of the first format, the main one, come first.
     linear: Vec<(Products, Ladder<linear::Variant>)>,
+    /// Of weights that nobody announced, by row class: those that stay exact, those that may not.
+    others: [[linear::Variant; 3]; 2],
     attention: [Ladder<attention::Variant>; 3],
 }
 
@@ -36,10 +38,14 @@ impl Plan {
             _ => None,
         });
         let products = products.collect();
-        match options.plan_kind(capabilities) {
+        let mut plan = match options.plan_kind(capabilities) {
             PlanKind::Software => Self::software(capabilities, products),
             PlanKind::Hardware => Self::hardware(capabilities, layout, products),
+        };
+        if !options.fast {
+            plan.others[1] = plan.others[0];
         }
+        plan
     }
 
     fn software(capabilities: &Capabilities, products: Vec<Products>) -> Self {
@@ -61,6 +67,7 @@ impl Plan {
             rope: Ladder::new(qk_rope_append::Variant::Serial, &[]),
             sample: Ladder::new(sample::Variant::Serial, &[]),
             linear: ladders(products, exact, fast),
+            others: [exact, fast],
             attention: std::array::from_fn(|_| Ladder::new(SERIAL, &[])),
         }
     }
@@ -94,6 +101,7 @@ impl Plan {
             rope: downward(&qk_rope_append::Variant::available(capabilities, layout)),
             sample: downward(&sample::Variant::available(capabilities)),
             linear: ladders(products, exact, fast),
+            others: [exact, fast],
             attention: [decode.clone(), decode, prefill],
         }
     }
@@ -117,15 +125,18 @@ impl Plan {
             ..products
         };
         let of = |wanted| self.linear.iter().find(|(it, _)| *it == wanted);
+        let rounds = products.rounds && products.format.is_quantized();
+        let other = self.others[usize::from(rounds)][products.class as usize];
         let found = of(products).or_else(|| of(exact));
-        // Weights that no one announced: what asks nothing of the device.
-        found.map_or(linear::Variant::Rows, |(_, ladder)| ladder.current())
+        found.map_or(other, |(_, ladder)| ladder.current())
     }
 
     /// The variant of most weights.
     pub(super) fn main_linear(&self, class: RowClass) -> linear::Variant {
         let main = self.linear.iter().find(|(it, _)| it.class == class);
-        main.map_or(linear::Variant::Rows, |(_, ladder)| ladder.current())
+        main.map_or(self.others[0][class as usize], |(_, ladder)| {
+            ladder.current()
+        })
     }
 
     /// Rows that one invocation's products share their weights among: fewer take as long.
