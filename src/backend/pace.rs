@@ -13,18 +13,21 @@ use super::{
 };
 use crate::gguf::GgmlType;
 
-/// Rows of the output matrix, and of a prompt, that are multiplied.
-const HEAD_ROWS: usize = 1024;
+/// Rows of the embedding, and of a prompt that is multiplied.
+const TABLE_ROWS: usize = 1024;
 const PROMPT_ROWS: usize = 16;
 
 /// Weights of a layer at most; those of a larger one are scaled down.
 const LAYER_WEIGHTS: f64 = 8e6;
 
-/// Weights of all layers together, at least, where the model has as many: more than a core's cache
-/// holds.
-const PIECE_WEIGHTS: f64 = 24e6;
+/// Weights that a token of the answer reads, about, where the model has as many: more than a
+/// processor's last cache holds.
+const PIECE_WEIGHTS: f64 = 80e6;
 
-/// Each of the three measurements ends after this many milliseconds, or this many runs.
+/// Weights that a prompt is multiplied with, at least: caches hardly matter to it.
+const PROMPT_WEIGHTS: f64 = 16e6;
+
+/// Each of the two measurements ends after this many milliseconds, or this many runs.
 const LONGEST_MS: f64 = 15.0;
 const MOST_RUNS: usize = 24;
 
@@ -50,7 +53,7 @@ impl Pace {
 }
 
 /// The pace of an empty backend that computes while it records: of some layers with the model's
-/// sizes and weights of its main type, and of a part of its output matrix.
+/// sizes and weights of its main type, and of as large a part of its output matrix.
 ///
 /// # Errors
 /// The backend's.
@@ -59,34 +62,52 @@ pub async fn measure<B: Backend>(
     outline: &Outline,
     now_ms: &dyn Fn() -> f64,
 ) -> Result<Pace, BackendError> {
-    let mut piece = Piece::load(backend, outline)?;
-    let decode = piece.mean_ms(backend, (1, Work::Layers), now_ms).await?;
-    let head = piece.mean_ms(backend, (1, Work::Head), now_ms).await?;
-    let prefill = piece
-        .mean_ms(backend, (PROMPT_ROWS, Work::Layers), now_ms)
-        .await?;
-    let shape = &outline.shape;
-    let of_head = shape.vocab_size as f64 * shape.hidden_size as f64;
-    // An embedding that is no output is hardly read.
-    let copies = if outline.head.is_some_and(|head| !head.is_tied) {
-        2.0
-    } else {
-        1.0
+    let read = Read::of(outline);
+    let mut piece = Piece::load(backend, outline, read)?;
+    let answer = Work {
+        rows: 1,
+        layers: piece.layers.len(),
+        logits: true,
     };
-    let of_layers = (outline.weights() - copies * of_head).max(0.0);
-    let layers = of_layers / piece.layer_weights();
-    let heads = of_head / piece.head_weights();
+    let decode = piece.mean_ms(backend, answer, now_ms).await?;
+    let prompt = Work {
+        rows: PROMPT_ROWS,
+        layers: piece.layers_of(PROMPT_WEIGHTS),
+        logits: false,
+    };
+    let prefill = piece.mean_ms(backend, prompt, now_ms).await?;
+    let times = |layers: usize| read.layers / (piece.layer_weights() * layers as f64);
     Ok(Pace {
-        decode_ms: decode * layers + head * heads,
-        prefill_ms: prefill * layers / PROMPT_ROWS as f64,
+        decode_ms: decode * times(answer.layers),
+        prefill_ms: prefill * times(prompt.layers) / PROMPT_ROWS as f64,
     })
 }
 
+/// Weights of a model that a token of the answer reads.
+#[derive(Clone, Copy)]
+struct Read {
+    layers: f64,
+    head: f64,
+}
+
+impl Read {
+    fn of(outline: &Outline) -> Self {
+        let shape = &outline.shape;
+        let head = shape.vocab_size as f64 * shape.hidden_size as f64;
+        // An embedding that is no output is hardly read.
+        let is_apart = outline.head.is_some_and(|head| !head.is_tied);
+        let copies = if is_apart { 2.0 } else { 1.0 };
+        let layers = (outline.weights() - copies * head).max(0.0);
+        Self { layers, head }
+    }
+}
+
 /// What a run computes behind the embedding.
-#[derive(Clone, Copy, PartialEq)]
-enum Work {
-    Layers,
-    Head,
+#[derive(Clone, Copy)]
+struct Work {
+    rows: usize,
+    layers: usize,
+    logits: bool,
 }
 
 /// Matrices of a layer.
@@ -109,29 +130,33 @@ struct Piece {
 }
 
 impl Piece {
-    fn load<B: Backend>(backend: &mut B, outline: &Outline) -> Result<Self, BackendError> {
+    fn load<B: Backend>(
+        backend: &mut B,
+        outline: &Outline,
+        read: Read,
+    ) -> Result<Self, BackendError> {
         let main = outline.types.iter().max_by_key(|(_, bytes)| *bytes);
         let ty = main.map_or(GgmlType::F32, |(ty, _)| *ty);
         let mut shape = scaled(&outline.shape, ty);
-        let wanted = (PIECE_WEIGHTS / layer_weights(&shape)).ceil();
+        let share = read.layers / (read.layers + read.head).max(1.0);
         let real = outline.shape.num_layers + outline.shape.window_layers;
-        let mut count = 1;
-        while (count as f64) < wanted && count < real {
-            count += 1;
-        }
+        let count = count_of(PIECE_WEIGHTS * share, layer_weights(&shape), real);
         shape.num_layers = count;
         let (c, f, heads) = (shape.hidden_size, shape.intermediate_size, shape.heads);
+        let part = layer_weights(&shape) * count as f64 / read.layers.max(1.0);
+        let head_rows = count_of(read.head * part, c as f64, outline.shape.vocab_size);
+        shape.vocab_size = head_rows;
         let q = heads.query_len();
-        let largest = (HEAD_ROWS * c).max(2 * f * c).max(heads.qkv_len() * c);
+        let largest = (TABLE_ROWS * c).max(2 * f * c).max(heads.qkv_len() * c);
         let blocks = random_blocks(ty, largest.max(c * q), &mut Seeded::new(3));
         let from = (ty, &blocks[..]);
-        let table = matrix(backend, from, HEAD_ROWS, c)?;
+        let table = matrix(backend, from, TABLE_ROWS, c)?;
         let head = match outline.head.map(|head| head.ggml_type) {
             Some(own) if own != ty && c.is_multiple_of(block_elements(own)) => {
-                let blocks = random_blocks(own, HEAD_ROWS * c, &mut Seeded::new(5));
-                matrix(backend, (own, &blocks), HEAD_ROWS, c)?
+                let blocks = random_blocks(own, TABLE_ROWS * c, &mut Seeded::new(5));
+                matrix(backend, (own, &blocks), head_rows, c)?
             }
-            _ => table,
+            _ => matrix(backend, from, head_rows, c)?,
         };
         let mut layers = Vec::new();
         for _ in 0..count {
@@ -159,26 +184,28 @@ impl Piece {
         })
     }
 
+    /// Weights of one layer.
     fn layer_weights(&self) -> f64 {
-        layer_weights(&self.shape) * self.layers.len() as f64
+        layer_weights(&self.shape)
     }
 
-    fn head_weights(&self) -> f64 {
-        HEAD_ROWS as f64 * self.shape.hidden_size as f64
+    /// Layers that have so many weights, or all.
+    fn layers_of(&self, weights: f64) -> usize {
+        count_of(weights, self.layer_weights(), self.layers.len())
     }
 
     /// What a pass of this many rows takes: the mean, since clocks may be as coarse as a pass.
     async fn mean_ms<B: Backend>(
         &mut self,
         backend: &mut B,
-        (rows, work): (usize, Work),
+        work: Work,
         now_ms: &dyn Fn() -> f64,
     ) -> Result<f64, BackendError> {
         // The first run fetches code and weights.
-        self.run(backend, rows, work).await?;
+        self.run(backend, work).await?;
         let (began, mut runs) = (now_ms(), 0);
         loop {
-            self.run(backend, rows, work).await?;
+            self.run(backend, work).await?;
             runs += 1;
             let took = now_ms() - began;
             if took > LONGEST_MS || runs + 1 == MOST_RUNS {
@@ -187,12 +214,8 @@ impl Piece {
         }
     }
 
-    async fn run<B: Backend>(
-        &mut self,
-        backend: &mut B,
-        rows: usize,
-        work: Work,
-    ) -> Result<(), BackendError> {
+    async fn run<B: Backend>(&mut self, backend: &mut B, work: Work) -> Result<(), BackendError> {
+        let rows = work.rows;
         let ids: Vec<u32> = (0..).take(rows).collect();
         let sequence = SequenceStep {
             rows,
@@ -203,10 +226,9 @@ impl Piece {
         backend.begin(&Step {
             tokens: TokenSource::Ids(&ids),
             sequences: &[sequence],
-            outputs: if work == Work::Head {
-                Outputs::LastRow
-            } else {
-                Outputs::Nothing
+            outputs: match work.logits {
+                true => Outputs::LastRow,
+                false => Outputs::Nothing,
             },
         })?;
         let embed = Embed {
@@ -214,22 +236,18 @@ impl Piece {
             scale: 1.0,
         };
         backend.embed(&embed, Slot::Residual)?;
-        match work {
-            Work::Layers => {
-                for index in 0..self.layers.len() {
-                    self.record_layer(backend, index)?;
-                }
-                self.position += rows;
-            }
-            Work::Head => {
-                let op = LmHead {
-                    norm: self.norm,
-                    head: self.head,
-                    scale: 1.0,
-                    soft_cap: None,
-                };
-                backend.lm_head(Slot::Residual, &op, Slot::Logits)?;
-            }
+        for index in 0..work.layers {
+            self.record_layer(backend, index)?;
+        }
+        self.position += rows;
+        if work.logits {
+            let op = LmHead {
+                norm: self.norm,
+                head: self.head,
+                scale: 1.0,
+                soft_cap: None,
+            };
+            backend.lm_head(Slot::Residual, &op, Slot::Logits)?;
         }
         backend.submit().await
     }
@@ -290,7 +308,17 @@ impl Piece {
     }
 }
 
-/// A matrix of random weights, from the blocks of a larger one.
+/// How many of a size make up a whole: one at least, and so many at most.
+fn count_of(whole: f64, size: f64, most: usize) -> usize {
+    let wanted = whole / size;
+    let mut count = 1;
+    while (count as f64) < wanted && count < most {
+        count += 1;
+    }
+    count
+}
+
+/// A matrix of random weights, which are those of the blocks again and again.
 fn matrix<B: Backend>(
     backend: &mut B,
     (ty, blocks): (GgmlType, &[u8]),
@@ -306,8 +334,12 @@ fn matrix<B: Backend>(
     };
     let id = backend.create_matrix(&spec)?;
     let bytes = ty.row_bytes(cols as u64).unwrap_or(0);
-    let bytes = usize::try_from(bytes).unwrap_or(0) * rows;
-    backend.write_rows(id, 0, ty, 0, &blocks[..bytes])?;
+    let bytes = usize::try_from(bytes).unwrap_or(0).max(1);
+    let most = (blocks.len() / bytes).max(1);
+    for first in (0..rows).step_by(most) {
+        let count = most.min(rows - first);
+        backend.write_rows(id, 0, ty, first, &blocks[..bytes * count])?;
+    }
     Ok(id)
 }
 
@@ -333,7 +365,7 @@ fn scaled(shape: &ModelShape, ty: GgmlType) -> ModelShape {
         window_layers: 0,
         hidden_size: whole(shape.hidden_size),
         intermediate_size: whole(shape.intermediate_size),
-        vocab_size: HEAD_ROWS,
+        vocab_size: TABLE_ROWS,
         heads: HeadShape {
             num_heads: num_kv_heads * group,
             num_kv_heads,
