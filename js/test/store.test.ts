@@ -568,9 +568,10 @@ test('too little storage is told before a byte is kept, with numbers', async () 
 
 test('storage that fills up on the way is storage-full, and what is durable stays', async () => {
   server.handler = (_, __, count) => {
-    if (count === 5) root.quota = root.usage + 150_000;
+    if (count === 3) root.quota = root.usage + 150_000;
   };
-  const error = await failure();
+  // One after the other, so that the segments before the third request are whole.
+  const error = await failure({ tuning: { connections: 1 } });
   expect(error).toMatchObject({ code: 'storage-full' });
   expect(error.need).toBeGreaterThan(error.have ?? Number.POSITIVE_INFINITY);
   const kept = durableBytes((await journal()) ?? never());
