@@ -68,10 +68,13 @@ test('after a first visit the pages, the lab and a verified model work without a
   const offline = await loadAndAsk(page, 'load-kept');
   expect(offline).toBe(online);
   expect(online.length).toBeGreaterThan(10);
-  // Nothing of a model, and of engines only the one in use.
+  // Nothing of a model, and of engines only those in use: the page is isolated by now.
   const files = await cached(page, site.url);
-  expect(files.filter((file) => !/^(|lab\/|icon\.svg|assets\/[^/]+)$/.test(file))).toEqual([]);
-  expect(files.filter((file) => /assets\/(engine|compat).*wasm/.test(file))).toHaveLength(1);
+  const pages = /^(|lab\/|bench\/|icon\.svg|assets\/[^/]+)$/;
+  expect(files.filter((file) => !pages.test(file))).toEqual([]);
+  const engines = files.filter((file) => /assets\/(engine|compat).*wasm/.test(file));
+  expect(engines.filter((file) => !/engine-(relaxed|threads)_bg/.test(file))).toEqual([]);
+  expect(engines).toContainEqual(expect.stringContaining('engine-threads_bg'));
   await page.goto(`${site.url}lab/#calculators`);
   await expect(page.locator('section[data-section="calculators"]')).toBeVisible();
   const plain = await page.evaluate(async () => {
