@@ -13,8 +13,10 @@ use super::{
 };
 use crate::gguf::GgmlType;
 
-/// Rows of the embedding, and of a prompt that is multiplied.
-const TABLE_ROWS: usize = 1024;
+/// Rows of random weights, which a larger output matrix has again and again.
+const RANDOM_ROWS: usize = 1024;
+
+/// Rows of a prompt that is multiplied.
 const PROMPT_ROWS: usize = 16;
 
 /// Weights of a layer at most; those of a larger one are scaled down.
@@ -122,7 +124,7 @@ struct Layer {
 struct Piece {
     shape: ModelShape,
     norm: Norm,
-    table: MatrixId,
+    /// The embedding too.
     head: MatrixId,
     layers: Vec<Layer>,
     block: BlockId,
@@ -147,13 +149,12 @@ impl Piece {
         let head_rows = count_of(read.head * part, c as f64, outline.shape.vocab_size);
         shape.vocab_size = head_rows;
         let q = heads.query_len();
-        let largest = (TABLE_ROWS * c).max(2 * f * c).max(heads.qkv_len() * c);
+        let largest = (RANDOM_ROWS * c).max(2 * f * c).max(heads.qkv_len() * c);
         let blocks = random_blocks(ty, largest.max(c * q), &mut Seeded::new(3));
         let from = (ty, &blocks[..]);
-        let table = matrix(backend, from, TABLE_ROWS, c)?;
         let head = match outline.head.map(|head| head.ggml_type) {
             Some(own) if own != ty && c.is_multiple_of(block_elements(own)) => {
-                let blocks = random_blocks(own, TABLE_ROWS * c, &mut Seeded::new(5));
+                let blocks = random_blocks(own, RANDOM_ROWS * c, &mut Seeded::new(5));
                 matrix(backend, (own, &blocks), head_rows, c)?
             }
             _ => matrix(backend, from, head_rows, c)?,
@@ -176,7 +177,6 @@ impl Piece {
         Ok(Self {
             shape,
             norm,
-            table,
             head,
             layers,
             block,
@@ -232,7 +232,7 @@ impl Piece {
             },
         })?;
         let embed = Embed {
-            table: self.table,
+            table: self.head,
             scale: 1.0,
         };
         backend.embed(&embed, Slot::Residual)?;
@@ -365,7 +365,7 @@ fn scaled(shape: &ModelShape, ty: GgmlType) -> ModelShape {
         window_layers: 0,
         hidden_size: whole(shape.hidden_size),
         intermediate_size: whole(shape.intermediate_size),
-        vocab_size: TABLE_ROWS,
+        vocab_size: RANDOM_ROWS,
         heads: HeadShape {
             num_heads: num_kv_heads * group,
             num_kv_heads,
