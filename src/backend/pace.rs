@@ -216,7 +216,8 @@ impl Piece {
 
     async fn run<B: Backend>(&mut self, backend: &mut B, work: Work) -> Result<(), BackendError> {
         let rows = work.rows;
-        let ids: Vec<u32> = (0..).take(rows).collect();
+        // Rows of the output matrix may be few.
+        let ids = vec![0; rows];
         let sequence = SequenceStep {
             rows,
             position: self.position,
