@@ -89,13 +89,15 @@ fn run_with<K: Kernel, D: Dot>(work: &Work<'_>, x: &[Block<D::Integers>], out: &
     let [groups, tokens] = work.ranges.clone();
     let mut group = groups.start;
     if tokens.len() == 1 {
-        while group + GROUPS <= groups.end {
-            run_group::<K, D, GROUPS, 1>(work, group, x, out);
-            group += GROUPS;
+        let step = groups.len() / GROUPS;
+        for first in group..group + step {
+            let groups: [usize; GROUPS] = std::array::from_fn(|i| first + i * step);
+            run_group::<K, D, GROUPS, 1>(work, groups, x, out);
         }
+        group += GROUPS * step;
     }
     for group in group..groups.end {
-        run_group::<K, D, 1, TOKENS>(work, group, x, out);
+        run_group::<K, D, 1, TOKENS>(work, [group], x, out);
     }
 }
 
@@ -104,18 +106,18 @@ fn run_with<K: Kernel, D: Dot>(work: &Work<'_>, x: &[Block<D::Integers>], out: &
 #[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
 fn run_group<K: Kernel, D: Dot, const G: usize, const T: usize>(
     work: &Work<'_>,
-    first: usize,
+    numbers: [usize; G],
     x: &[Block<D::Integers>],
     out: &mut [f32],
 ) {
     let tokens = work.ranges[1].clone();
-    let groups: [Group<'_>; G] = std::array::from_fn(|i| work.product.weights.group(first + i));
+    let groups: [Group<'_>; G] = numbers.map(|group| work.product.weights.group(group));
     let mut token = tokens.start;
     while token + T <= tokens.end {
         let sums = tile::<K, D, G, T>(groups, work.tokens(x, token));
         for (g, sums) in sums.into_iter().enumerate() {
             for (t, sum) in sums.into_iter().enumerate() {
-                work.store((first + g, token + t), bytemuck::cast(sum), out);
+                work.store((numbers[g], token + t), bytemuck::cast(sum), out);
             }
         }
         token += T;
@@ -123,7 +125,7 @@ fn run_group<K: Kernel, D: Dot, const G: usize, const T: usize>(
     for token in token..tokens.end {
         let sums = tile::<K, D, G, 1>(groups, work.tokens(x, token));
         for (g, [sum]) in sums.into_iter().enumerate() {
-            work.store((first + g, token), bytemuck::cast(sum), out);
+            work.store((numbers[g], token), bytemuck::cast(sum), out);
         }
     }
 }
