@@ -463,7 +463,7 @@ fn multiply(w: &[f32], x: &[f32], out: &mut [f32]) {
     let k = x.len();
     if let Ok(out) = <&mut [f32; 4]>::try_from(&mut *out) {
         let row = |i: usize| &w[i * k..(i + 1) * k];
-        *out = math::dot_4([row(0), row(1), row(2), row(3)], x);
+        [*out] = math::dot_4([row(0), row(1), row(2), row(3)], [x]);
         return;
     }
     for (row, out) in w.chunks(k).zip(out) {
