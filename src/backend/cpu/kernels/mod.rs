@@ -66,7 +66,7 @@ pub(super) struct Product<'a> {
 }
 
 /// How a block's codes are read; the parameters of a kernel.
-pub(super) trait Kernel {
+pub(super) trait Kernel: Copy {
     /// See [`Layout::Codes`].
     const HIGH: usize;
     const HALVES: usize;
@@ -86,7 +86,7 @@ macro_rules! kernels {
     ($($name:ident: $high:literal $halves:literal $mins:literal $wide:literal
         $zero:literal $signed:literal $parts:literal $factors:literal $steps:literal),*) => {
         $(
-            #[derive(Debug)]
+            #[derive(Clone, Copy, Debug)]
             struct $name;
             impl Kernel for $name {
                 const HIGH: usize = $high;

@@ -12,7 +12,7 @@ use crate::backend::cpu::packed::{Group, ROWS, Values};
 /// A group, in the order in which it is packed.
 pub(super) fn dequantize<K: Kernel>(group: Group<'_>, out: &mut [Values]) {
     let code_bytes = if K::SIGNED { 128 } else { 64 + 16 * K::HIGH };
-    let factors = Factors::<K>::new(group, out.len());
+    let factors = Factors::<K>::new(group).part(0, out.len());
     let blocks = group.codes.chunks_exact(code_bytes);
     for (b, (block, out)) in blocks.zip(out).enumerate() {
         let [scales, mins] = factors.of(b).map(|both| both.map(splat_lanes));
