@@ -4,6 +4,7 @@ use super::{Method, Product, dequantize, form, method, run};
 use crate::backend::BackendError;
 use crate::backend::cpu::packed::{Layout, NO_VALUES, Packed, ROWS};
 use crate::backend::cpu::rounded::{Digits, Rounded};
+use crate::backend::cpu::team::Team;
 use crate::gguf::GgmlType;
 
 /// Every type that has kernels.
@@ -93,7 +94,7 @@ fn same(
     };
     let weights = Packed::new((ggml_type, layout, method), [rows, cols], bytes)?;
     let mut x = Rounded::new(form(layout, digits), method);
-    x.fill(values, cols);
+    x.fill(values, cols, &Team::alone());
     let product = Product {
         weights: &weights,
         x: &x,
