@@ -73,7 +73,7 @@ impl Scratch {
     }
 }
 
-/// All rows and heads: queries of `qkv [T, (H + 2 G) D]` → `out [T, H D]`. One scratch a thread.
+/// All rows and heads: queries of `qkv [T, (H + 2 G) D]` → `out [T, H D]`. One scratch a part.
 pub(super) fn attention(
     op: &Attention,
     step: &StepState,
@@ -82,18 +82,27 @@ pub(super) fn attention(
     (scratch, team): (&mut [Scratch], &Team),
 ) {
     let heads = &op.heads;
-    let group_len = heads.num_heads / heads.num_kv_heads * heads.head_dim;
-    // Thread by thread in turn, since later rows see more positions.
+    let group = heads.num_heads / heads.num_kv_heads;
+    // Alone, a thread reads keys and values once for all heads of a group.
+    let heads_at_once = if team.threads() == 1 { group } else { HEADS };
+    // Part by part in turn, since later rows see more positions.
     let mut parts: Vec<_> = scratch.iter_mut().map(|own| (own, Vec::new())).collect();
     let count = parts.len();
     let rows = step
         .sequences
         .iter()
         .flat_map(|s| (0..s.rows).map(move |i| (s, i)));
-    let heads_of_rows = rows.flat_map(|row| (0..heads.num_kv_heads).map(move |g| (row, g)));
-    for (unit, (place, out)) in heads_of_rows.zip(out.chunks_mut(group_len)).enumerate() {
-        let ((sequence, i), kv_head) = place;
-        let queries = (sequence.first_row + i) * heads.qkv_len() + kv_head * group_len;
+    let groups = rows.flat_map(|row| (0..heads.num_kv_heads).map(move |g| (row, g)));
+    let units = groups
+        .zip(out.chunks_mut(group * heads.head_dim))
+        .flat_map(|(place, out)| {
+            let some = out.chunks_mut(heads_at_once * heads.head_dim).enumerate();
+            some.map(move |(unit, out)| (place, unit * heads_at_once, out))
+        });
+    for (unit, (((sequence, i), kv_head), first, out)) in units.enumerate() {
+        let head = kv_head * group + first;
+        let queries = (sequence.first_row + i) * heads.qkv_len() + head * heads.head_dim;
+        let queries = &qkv[queries..][..out.len()];
         let place = Place {
             op,
             step,
@@ -101,7 +110,6 @@ pub(super) fn attention(
             sequence,
             kv_head,
         };
-        let queries = &qkv[queries..][..group_len];
         parts[unit % count].1.push((place, i, queries, out));
     }
     team.run(&mut parts, |(scratch, units)| {
@@ -122,7 +130,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The query heads of a group at `position`: `queries [H / G, D]` → `out [H / G, D]`.
+    /// Query heads of a group at `position`: `queries [T, D]` → `out [T, D]`.
     fn attend(&self, position: usize, queries: &[f32], out: &mut [f32], scratch: &mut Scratch) {
         let head_dim = self.op.heads.head_dim;
         let block_tokens = self.blocks.block_tokens();
