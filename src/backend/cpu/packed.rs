@@ -158,7 +158,7 @@ pub(super) struct Group<'a> {
     pub(super) steps: &'a [i8],
     /// Four a block where codes are signed and activations are shifted.
     #[cfg_attr(
-        not(all(target_arch = "wasm32", feature = "relaxed-simd")),
+        not(target_arch = "wasm32"),
         expect(dead_code, reason = "relaxed SIMD alone shifts activations")
     )]
     pub(super) sums: &'a [i16],
