@@ -84,6 +84,8 @@ impl<B: Backend, M: Assembly<B>> Loader<B, M> {
                 bytes_by_type: BTreeMap::new(),
                 matrix_types: Vec::new(),
                 head: None,
+                held_bytes: 0,
+                headroom: Headroom::default(),
             },
             clock,
         }
@@ -232,6 +234,35 @@ struct Parts<M> {
     template: Option<Result<ChatTemplate, TemplateError>>,
 }
 
+/// Memory that weights will take, asked for in large steps: a browser takes about a millisecond to
+/// give some, however little it is, and a model is some hundreds of allocations.
+#[derive(Default)]
+struct Headroom {
+    /// Bytes that the last step has left.
+    free: u64,
+}
+
+impl Headroom {
+    /// Weights that arrive are followed by as many as this, if the file is what its header says.
+    const STEP_BYTES: u64 = 32 << 20;
+
+    /// Weights of so many bytes are about to be allocated, of those that are still to come.
+    fn pass(&mut self, bytes: u64, to_come: u64) {
+        if self.free < bytes {
+            let step = Self::STEP_BYTES.max(bytes).min(to_come);
+            let mut room: Vec<u8> = Vec::new();
+            let step_len = usize::try_from(step).unwrap_or(usize::MAX);
+            // The allocator keeps what is given back. Without it, allocations fail by themselves.
+            self.free = match room.try_reserve_exact(step_len) {
+                Ok(()) => step,
+                Err(_) => 0,
+            };
+            std::hint::black_box(&room);
+        }
+        self.free = self.free.saturating_sub(bytes);
+    }
+}
+
 /// Where the reader's findings go.
 struct ModelSink<B: Backend, M: Assembly<B>> {
     backend: B,
@@ -248,6 +279,9 @@ struct ModelSink<B: Backend, M: Assembly<B>> {
     matrix_types: Vec<(GgmlType, u64)>,
     /// What gives logits.
     head: Option<HeadType>,
+    /// Bytes that the backend was given.
+    held_bytes: u64,
+    headroom: Headroom,
 }
 
 impl<B: Backend, M: Assembly<B>> ModelSink<B, M> {
@@ -344,6 +378,14 @@ impl<B: Backend, M: Assembly<B>> Sink for ModelSink<B, M> {
         first_row: u64,
         blocks: &[u8],
     ) -> Result<(), SessionError> {
+        if self.backend.is_on_host() {
+            let held = self
+                .backend
+                .held_bytes(tensor.ggml_type, blocks.len() as u64);
+            let to_come = self.weights_bytes().saturating_sub(self.held_bytes);
+            self.headroom.pass(held, to_come);
+            self.held_bytes = self.held_bytes.saturating_add(held);
+        }
         let Some(parts) = &mut self.parts else {
             return Err(SessionError::Internal("rows came before a header"));
         };
