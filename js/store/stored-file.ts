@@ -18,7 +18,7 @@ import { JournalWriter, durableBytes, readJournal, segmentCount } from './journa
 import type { Journal } from './journal.js';
 import type { Locks, News, Release } from './locks.js';
 import type { Lanes } from './patience.js';
-import { Damaged, discard, readSegment } from './reader.js';
+import { Damaged, SegmentReader } from './reader.js';
 import { Restart } from './restart.js';
 import { checkRoom, storageFull } from './room.js';
 import type { Estimate } from './room.js';
@@ -60,6 +60,7 @@ export class StoredFile implements Pieces {
   readonly #context: StoreContext;
   readonly #request: FileRequest;
   readonly #folder: Folder;
+  readonly #reader: SegmentReader;
   readonly #abort = new AbortController();
   #release: Release | undefined;
   #journal: Readonly<Journal> | undefined;
@@ -79,6 +80,7 @@ export class StoredFile implements Pieces {
     this.#context = context;
     this.#request = request;
     this.#folder = folder;
+    this.#reader = new SegmentReader(folder);
   }
 
   /** Resolves when the length of the file is known, or will not be before its end. */
@@ -109,7 +111,7 @@ export class StoredFile implements Pieces {
 
   async read(): Promise<Uint8Array | undefined> {
     if (this.#buffer !== undefined && this.#offset === this.#buffer.byteLength) {
-      discard(this.#buffer);
+      this.#reader.giveBack(this.#buffer);
       this.#buffer = undefined;
       this.#index += 1;
       this.#offset = 0;
@@ -141,8 +143,9 @@ export class StoredFile implements Pieces {
     this.#verifier?.end();
     this.#release?.();
     this.#release = undefined;
-    if (this.#buffer !== undefined) discard(this.#buffer);
+    if (this.#buffer !== undefined) this.#reader.giveBack(this.#buffer);
     this.#buffer = undefined;
+    this.#reader.end();
   }
 
   /** Removes the file: it is of no use to anybody. */
@@ -154,8 +157,8 @@ export class StoredFile implements Pieces {
     release();
   }
 
-  /** Notes that it was used now. */
-  async touch(): Promise<void> {
+  /** Notes that it is used now: before the lock is shared, and before anybody has the model. */
+  async #touch(): Promise<void> {
     const { key } = this.#request;
     const release = await this.#context.locks.tryTake(key);
     if (release === undefined) return;
@@ -177,6 +180,8 @@ export class StoredFile implements Pieces {
     for (;;) {
       const found = await readJournal(this.#folder);
       if (found?.journal.state === 'verified' && !isOutdated) {
+        // A copy that cannot be written to can still be read.
+        await this.#touch().catch(() => undefined);
         const release = await locks.take(key, 'shared', this.#abort.signal);
         const journal = (await readJournal(this.#folder))?.journal;
         if (journal?.state === 'verified') {
@@ -204,6 +209,7 @@ export class StoredFile implements Pieces {
 
   async #useStored(journal: Readonly<Journal>): Promise<void> {
     this.#journal = journal;
+    this.#readAhead(0);
     const wanted = this.#request.isPinned ? await this.#request.sha256 : null;
     if (wanted === null || journal.sha256 === wanted) return;
     this.#verifier = this.#newVerifier(wanted);
@@ -326,16 +332,18 @@ export class StoredFile implements Pieces {
         const reading = this.#ahead ?? this.#readSegment(index);
         this.#ahead = undefined;
         const bytes = await reading;
-        if (bytes !== undefined) {
-          this.#ahead = this.#readSegment(index + 1);
-          this.#ahead.catch(() => undefined);
-        }
+        if (bytes !== undefined) this.#readAhead(index + 1);
         return bytes;
       } catch (error) {
         if (!(error instanceof Damaged)) throw await this.#reason(error);
         await this.#repair(error.index);
       }
     }
+  }
+
+  #readAhead(index: number): void {
+    this.#ahead = this.#readSegment(index);
+    this.#ahead.catch(() => undefined);
   }
 
   /** A download's failure is told once storage is in order. */
@@ -356,7 +364,7 @@ export class StoredFile implements Pieces {
       return undefined;
     }
     if (this.#journal === undefined) throw new Error('the file is not open');
-    return readSegment(this.#folder, this.#journal, index);
+    return this.#reader.read(this.#journal, index);
   }
 
   async #repair(index: number): Promise<void> {

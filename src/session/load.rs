@@ -246,21 +246,29 @@ impl Headroom {
     /// Weights that arrive are followed by as many as this, if the file is what its header says.
     const STEP_BYTES: u64 = 32 << 20;
 
+    /// A tokenizer is made of so many bytes of strings, which take about eight times as much in
+    /// maps.
+    fn for_strings(bytes: u64) {
+        ask_for(bytes.saturating_mul(8).min(Self::STEP_BYTES));
+    }
+
     /// Weights of so many bytes are about to be allocated, of those that are still to come.
-    fn pass(&mut self, bytes: u64, to_come: u64) {
+    fn for_weights(&mut self, bytes: u64, to_come: u64) {
         if self.free < bytes {
             let step = Self::STEP_BYTES.max(bytes).min(to_come);
-            let mut room: Vec<u8> = Vec::new();
-            let step_len = usize::try_from(step).unwrap_or(usize::MAX);
-            // The allocator keeps what is given back. Without it, allocations fail by themselves.
-            self.free = match room.try_reserve_exact(step_len) {
-                Ok(()) => step,
-                Err(_) => 0,
-            };
-            std::hint::black_box(&room);
+            self.free = if ask_for(step) { step } else { 0 };
         }
         self.free = self.free.saturating_sub(bytes);
     }
+}
+
+/// Whether there is so much memory: the allocator keeps what is given back to it.
+fn ask_for(bytes: u64) -> bool {
+    let mut room: Vec<u8> = Vec::new();
+    let len = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let is_there = room.try_reserve_exact(len).is_ok();
+    std::hint::black_box(&room);
+    is_there
 }
 
 /// Where the reader's findings go.
@@ -383,7 +391,7 @@ impl<B: Backend, M: Assembly<B>> Sink for ModelSink<B, M> {
                 .backend
                 .held_bytes(tensor.ggml_type, blocks.len() as u64);
             let to_come = self.weights_bytes().saturating_sub(self.held_bytes);
-            self.headroom.pass(held, to_come);
+            self.headroom.for_weights(held, to_come);
             self.held_bytes = self.held_bytes.saturating_add(held);
         }
         let Some(parts) = &mut self.parts else {
@@ -403,6 +411,7 @@ impl<B: Backend, M: Assembly<B>> ModelSink<B, M> {
         let context_length = context_length(facts.context_length, self.options.context_length)?;
         // Of no use after this.
         let json = self.tokenizer_json.take();
+        Headroom::for_strings(strings_bytes(metadata)?);
         let tokenizer = tokenizer(metadata, facts.vocab_size, json.as_deref())?;
         let template = chat_template(metadata, &tokenizer)?;
         Ok(Parts {
@@ -466,6 +475,15 @@ fn tokenizer(
         Some(json) if is_unknown => Ok(Tokenizer::from_json(json.as_bytes(), rows, &vocabulary)?),
         _ => Ok(built?),
     }
+}
+
+/// Bytes of tokens and merges.
+fn strings_bytes(metadata: &Metadata) -> Result<u64, ModelError> {
+    let mut bytes = 0;
+    for key in ["tokenizer.ggml.tokens", "tokenizer.ggml.merges"] {
+        bytes += metadata.strings(key)?.map_or(0, |it| it.byte_len() as u64);
+    }
+    Ok(bytes)
 }
 
 /// The small fields of `tokenizer.ggml.*`.
