@@ -25,7 +25,8 @@ export interface DownloadOptions {
   hasDigest: boolean;
   /** Throws where there is no room for so many bytes. */
   makeSure: (bytes: number) => Promise<void>;
-  onBytes: () => void;
+  /** Bytes at `start` of the file are in storage; their memory is used again. */
+  onBytes: (start: number, bytes: Uint8Array) => void;
 }
 
 /** Before anything was ever heard of a server: more likely a wrong address than a weak network. */
@@ -308,10 +309,11 @@ export class Download {
     const batch = new Batch(start);
     const keep = async (): Promise<void> => {
       if (batch.bytes.byteLength === 0) return;
-      await this.#keep(batch.bytes, batch.start);
+      const { start, bytes } = batch;
+      await this.#keep(bytes, start);
       batch.clear();
       onPosition(batch.end);
-      this.#options.onBytes();
+      this.#options.onBytes(start, bytes);
     };
     try {
       while (end === null || batch.end < end) {

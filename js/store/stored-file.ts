@@ -11,6 +11,7 @@ import { PIECE_BYTES } from '../pieces.js';
 import type { Pieces } from '../pieces.js';
 import { Download } from './download.js';
 import { nameOf } from './folder.js';
+import { Fresh } from './fresh.js';
 import type { Folder, Root } from './folder.js';
 import { FileChanged, askVersion } from './http.js';
 import type { Target } from './http.js';
@@ -69,9 +70,13 @@ export class StoredFile implements Pieces {
   #settled: Promise<void> = Promise.resolve();
   /** Why what was fetched is of no use. */
   #failure: unknown;
-  #index = 0;
+  /** Where in the file the next bytes to be given lie. */
+  #position = 0;
+  /** A segment, or a part that came from the network, and what of it was given. */
   #buffer: Uint8Array<ArrayBuffer> | undefined;
   #offset = 0;
+  #isFresh = false;
+  readonly #fresh = new Fresh();
   #ahead: Promise<Uint8Array<ArrayBuffer> | undefined> | undefined;
   #repairs = 0;
   #verifier: Verifier | undefined;
@@ -110,16 +115,13 @@ export class StoredFile implements Pieces {
   }
 
   async read(): Promise<Uint8Array | undefined> {
-    if (this.#buffer !== undefined && this.#offset === this.#buffer.byteLength) {
-      this.#reader.giveBack(this.#buffer);
-      this.#buffer = undefined;
-      this.#index += 1;
-      this.#offset = 0;
-    }
-    this.#buffer ??= await this.#segment(this.#index);
+    if (this.#buffer !== undefined && this.#offset === this.#buffer.byteLength) this.#drop();
+    if (this.#buffer === undefined) await this.#fill();
     if (this.#buffer === undefined) return undefined;
     const piece = this.#buffer.subarray(this.#offset, this.#offset + PIECE_BYTES);
     this.#offset += piece.byteLength;
+    this.#position += piece.byteLength;
+    this.#fresh.pass(this.#position);
     return piece;
   }
 
@@ -143,9 +145,9 @@ export class StoredFile implements Pieces {
     this.#verifier?.end();
     this.#release?.();
     this.#release = undefined;
-    if (this.#buffer !== undefined) this.#reader.giveBack(this.#buffer);
-    this.#buffer = undefined;
+    this.#drop();
     this.#reader.end();
+    this.#fresh.end();
   }
 
   /** Removes the file: it is of no use to anybody. */
@@ -264,7 +266,10 @@ export class StoredFile implements Pieces {
       signal: this.#abort.signal,
       hasDigest: isPinned,
       makeSure: (bytes) => checkRoom(estimate, bytes - vault.receivedBytes),
-      onBytes: () => news.soon(),
+      onBytes: (start, bytes) => {
+        this.#fresh.add(start, bytes);
+        news.soon();
+      },
     });
     this.#download = download;
     this.#settled = this.#complete(vault, download, before).finally(() => {
@@ -325,20 +330,53 @@ export class StoredFile implements Pieces {
     return error;
   }
 
-  /** A segment's bytes, and the next one's on their way. */
-  async #segment(index: number): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  /** What was given is done with. */
+  #drop(): void {
+    const buffer = this.#buffer;
+    this.#buffer = undefined;
+    if (buffer !== undefined) (this.#isFresh ? this.#fresh : this.#reader).giveBack(buffer);
+  }
+
+  /** The bytes at the position: as they come from the network, else of a segment that is whole. */
+  async #fill(): Promise<void> {
     for (;;) {
       try {
-        const reading = this.#ahead ?? this.#readSegment(index);
-        this.#ahead = undefined;
-        const bytes = await reading;
-        if (bytes !== undefined) this.#readAhead(index + 1);
-        return bytes;
+        const download = this.#download;
+        const index = this.#segmentIndex;
+        const isFresh =
+          download !== undefined && (await this.#fresh.comesBefore(download.segment(index)));
+        if (this.#failure !== undefined) throw this.#failure;
+        this.#isFresh = isFresh;
+        this.#buffer = isFresh ? this.#fresh.take() : await this.#segment(index);
+        this.#offset = isFresh ? 0 : this.#position - index * this.#segmentBytes;
+        if (this.#buffer === undefined || this.#offset < this.#buffer.byteLength) return;
+        // The file has turned out to end here.
+        this.#drop();
       } catch (error) {
         if (!(error instanceof Damaged)) throw await this.#reason(error);
         await this.#repair(error.index);
       }
     }
+  }
+
+  /** The segment of the position; past the last one at the end of the file. */
+  get #segmentIndex(): number {
+    const journal = this.#journal;
+    if (journal?.bytes === this.#position) return segmentCount(journal);
+    return Math.floor(this.#position / this.#segmentBytes);
+  }
+
+  get #segmentBytes(): number {
+    return this.#journal?.segmentBytes ?? this.#context.tuning.segmentBytes;
+  }
+
+  /** A segment's bytes, and, of a file that is here, the next one's on their way. */
+  async #segment(index: number): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    const reading = this.#ahead ?? this.#readSegment(index);
+    this.#ahead = undefined;
+    const bytes = await reading;
+    if (bytes !== undefined && this.isHere) this.#readAhead(index + 1);
+    return bytes;
   }
 
   #readAhead(index: number): void {
