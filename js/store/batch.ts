@@ -6,17 +6,19 @@ import { DIGEST_PIECE_BYTES } from './digest.js';
 /** Kept back for no longer than this, ms. */
 export const BATCH_MS = 100;
 
-const BATCH_BYTES = 2 * DIGEST_PIECE_BYTES;
+const BATCH_BYTES = 8 * DIGEST_PIECE_BYTES;
 
 export class Batch {
-  readonly #buffer = new Uint8Array(BATCH_BYTES);
+  readonly #buffer: Uint8Array<ArrayBuffer>;
   #length = 0;
   #untilMs = 0;
   /** Where in the file its first byte belongs. */
   start: number;
 
-  constructor(start: number) {
+  /** `end`: where the transfer ends, if that is known. */
+  constructor(start: number, end: number | null) {
     this.start = start;
+    this.#buffer = new Uint8Array(Math.min((end ?? Number.POSITIVE_INFINITY) - start, BATCH_BYTES));
   }
 
   /** Where the next bytes belong. */
@@ -53,6 +55,7 @@ export class Batch {
   }
 
   #room(): number {
-    return BATCH_BYTES - (this.start % BATCH_BYTES) - this.#length;
+    const upTo = BATCH_BYTES - (this.start % BATCH_BYTES);
+    return Math.min(upTo, this.#buffer.byteLength) - this.#length;
   }
 }

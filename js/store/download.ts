@@ -306,7 +306,7 @@ export class Download {
     onPosition: (position: number) => void = () => undefined,
   ): Promise<void> {
     const { body, start, end } = answer;
-    const batch = new Batch(start);
+    const batch = new Batch(start, end);
     const keep = async (): Promise<void> => {
       if (batch.bytes.byteLength === 0) return;
       const { start, bytes } = batch;

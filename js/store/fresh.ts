@@ -2,7 +2,7 @@
 // file: as long as they are still in memory, nobody has to read and check them again.
 
 /** More is not kept: whoever reads will find it in storage. */
-const MAX_BYTES = 16 << 20;
+const MAX_BYTES = 12 << 20;
 
 export class Fresh {
   readonly #parts = new Map<number, Uint8Array<ArrayBuffer>>();

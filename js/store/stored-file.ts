@@ -448,6 +448,7 @@ export class StoredFile implements Pieces {
   }
 
   #tell(vault: Vault): void {
+    vault.record();
     const { receivedBytes, durableBytes } = vault;
     const news = { receivedBytes, durableBytes, totalBytes: vault.journal.bytes };
     this.#request.onNews(news);

@@ -139,6 +139,11 @@ export class Vault {
     if (performance.now() >= this.#nextCommitMs) this.commit();
   }
 
+  /** A closed tab will not cost what was written until now: to be called before that is told. */
+  record(): void {
+    if (!this.#isGone) this.#tail.record();
+  }
+
   /** The segment is whole: from now on it does not change, and others may read it. */
   close(index: number): Promise<void> {
     const { generation } = this.journal;

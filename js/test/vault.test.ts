@@ -182,6 +182,7 @@ test('a crash costs no more than what was not committed', async () => {
   vault.write(0, NEW.subarray(0, 1000));
   vault.commit();
   vault.write(0, NEW.subarray(1000, 3000));
+  vault.record();
   expect(vault.receivedBytes).toBe(3000);
   expect(vault.durableBytes).toBe(1000);
   vault.dispose();
