@@ -6,7 +6,7 @@ import { DIGEST_PIECE_BYTES } from './digest.js';
 /** Kept back for no longer than this, ms. */
 export const BATCH_MS = 100;
 
-const BATCH_BYTES = 8 * DIGEST_PIECE_BYTES;
+export const BATCH_BYTES = 2 * DIGEST_PIECE_BYTES;
 
 export class Batch {
   readonly #buffer: Uint8Array<ArrayBuffer>;
@@ -15,10 +15,10 @@ export class Batch {
   /** Where in the file its first byte belongs. */
   start: number;
 
-  /** `end`: where the transfer ends, if that is known. */
-  constructor(start: number, end: number | null) {
+  /** `buffer`: of `BATCH_BYTES`. */
+  constructor(start: number, buffer: Uint8Array<ArrayBuffer>) {
     this.start = start;
-    this.#buffer = new Uint8Array(Math.min((end ?? Number.POSITIVE_INFINITY) - start, BATCH_BYTES));
+    this.#buffer = buffer;
   }
 
   /** Where the next bytes belong. */
@@ -55,7 +55,6 @@ export class Batch {
   }
 
   #room(): number {
-    const upTo = BATCH_BYTES - (this.start % BATCH_BYTES);
-    return Math.min(upTo, this.#buffer.byteLength) - this.#length;
+    return BATCH_BYTES - (this.start % BATCH_BYTES) - this.#length;
   }
 }

@@ -3,7 +3,7 @@
 
 import { TokenbrookError } from '../errors.js';
 import { publicUrl } from '../address.js';
-import { Batch } from './batch.js';
+import { BATCH_BYTES, Batch } from './batch.js';
 import { deferred } from './deferred.js';
 import type { Deferred } from './deferred.js';
 import { FileChanged, NoRanges, Transient, ask, cutShort, isTold } from './http.js';
@@ -46,6 +46,8 @@ export class Download {
   readonly #closings: Promise<void>[] = [];
   readonly #waiters = new Map<number, Deferred<boolean>>();
   readonly #assigned = new Set<number>();
+  /** Memory for batches that no transfer uses. */
+  readonly #buffers: Uint8Array<ArrayBuffer>[] = [];
   readonly #contact = deferred<void>();
   #known: Version | undefined;
   #lastFailure: TokenbrookError | undefined;
@@ -306,7 +308,8 @@ export class Download {
     onPosition: (position: number) => void = () => undefined,
   ): Promise<void> {
     const { body, start, end } = answer;
-    const batch = new Batch(start, end);
+    const buffer = this.#buffers.pop() ?? new Uint8Array(BATCH_BYTES);
+    const batch = new Batch(start, buffer);
     const keep = async (): Promise<void> => {
       if (batch.bytes.byteLength === 0) return;
       const { start, bytes } = batch;
@@ -334,6 +337,7 @@ export class Download {
     } finally {
       body.cancel().catch(() => undefined);
       await keep();
+      this.#buffers.push(buffer);
     }
     if (end !== null && batch.end < end) throw this.#brokeOff(batch.end);
     if (answer.kind === 'whole') await this.#endAt(batch.end);

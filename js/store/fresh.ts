@@ -1,31 +1,31 @@
 // Bytes that have just come from the network and are in storage by now, for whoever reads the
 // file: as long as they are still in memory, nobody has to read and check them again.
 
-/** More is not kept: whoever reads will find it in storage. */
-const MAX_BYTES = 12 << 20;
+import { discard } from '../pieces.js';
+import { BATCH_BYTES } from './batch.js';
+
+/** More are not kept: whoever reads will find them in storage. */
+const MAX_PARTS = 12;
 
 export class Fresh {
   readonly #parts = new Map<number, Uint8Array<ArrayBuffer>>();
   readonly #spare: Uint8Array<ArrayBuffer>[] = [];
-  #bytes = 0;
   /** Up to where the file has been read. */
   #position = 0;
   #onAwaited: () => void = () => undefined;
 
-  /** Copies bytes that lie at `start`, if they are still to be read and not too far ahead. */
+  /** Copies a batch that lies at `start`, if they are still to be read and not too far ahead. */
   add(start: number, bytes: Uint8Array): void {
     if (start < this.#position) return;
-    while (this.#bytes + bytes.byteLength > MAX_BYTES) {
+    if (this.#parts.size === MAX_PARTS) {
       const last = Math.max(...this.#parts.keys());
       if (last < start) return;
       this.#remove(last);
     }
-    const found = this.#spare.findIndex(({ byteLength }) => byteLength >= bytes.byteLength);
-    const [room = new Uint8Array(bytes.byteLength)] = found < 0 ? [] : this.#spare.splice(found, 1);
+    const room = this.#spare.pop() ?? new Uint8Array(BATCH_BYTES);
     const part = room.subarray(0, bytes.byteLength);
     part.set(bytes);
     this.#parts.set(start, part);
-    this.#bytes += part.byteLength;
     if (start === this.#position) this.#onAwaited();
   }
 
@@ -40,7 +40,6 @@ export class Fresh {
     const part = this.#parts.get(this.#position);
     if (part === undefined) return undefined;
     this.#parts.delete(this.#position);
-    this.#bytes -= part.byteLength;
     return part;
   }
 
@@ -58,18 +57,16 @@ export class Fresh {
     this.#spare.push(new Uint8Array(buffer));
   }
 
-  /** Forgets all. */
+  /** Gives the memory back. */
   end(): void {
+    for (const { buffer } of [...this.#parts.values(), ...this.#spare.splice(0)]) discard(buffer);
     this.#parts.clear();
-    this.#spare.length = 0;
-    this.#bytes = 0;
   }
 
   #remove(start: number): void {
     const part = this.#parts.get(start);
     if (part === undefined) return;
     this.#parts.delete(start);
-    this.#bytes -= part.byteLength;
     this.giveBack(part);
   }
 }

@@ -20,6 +20,7 @@ import type { Journal } from './journal.js';
 import type { Locks, News, Release } from './locks.js';
 import type { Lanes } from './patience.js';
 import { Damaged, SegmentReader } from './reader.js';
+import type { RemoteReader } from './remote-reader.js';
 import { Restart } from './restart.js';
 import { checkRoom, storageFull } from './room.js';
 import type { Estimate } from './room.js';
@@ -37,6 +38,8 @@ export interface StoreContext {
   tuning: Tuning;
   estimate: Estimate;
   startHasher: () => Hasher;
+  /** Where segments can be read by somebody else. */
+  startReader?: (() => RemoteReader | undefined) | undefined;
 }
 
 export interface FileRequest {
@@ -55,6 +58,8 @@ const FRESHNESS_MS = 2000;
 
 const NEWS_EVERY_MS = 50;
 const MAX_REPAIRS = 8;
+/** Of a file that is here. */
+const SEGMENTS_AHEAD = 2;
 const UNKNOWN: Version = { bytes: null, etag: null, lastModified: null };
 
 export class StoredFile implements Pieces {
@@ -77,7 +82,8 @@ export class StoredFile implements Pieces {
   #offset = 0;
   #isFresh = false;
   readonly #fresh = new Fresh();
-  #ahead: Promise<Uint8Array<ArrayBuffer> | undefined> | undefined;
+  /** The next segments. */
+  #ahead: Promise<Uint8Array<ArrayBuffer> | undefined>[] = [];
   #repairs = 0;
   #verifier: Verifier | undefined;
 
@@ -85,7 +91,7 @@ export class StoredFile implements Pieces {
     this.#context = context;
     this.#request = request;
     this.#folder = folder;
-    this.#reader = new SegmentReader(folder);
+    this.#reader = new SegmentReader(folder, request.key);
   }
 
   /** Resolves when the length of the file is known, or will not be before its end. */
@@ -211,7 +217,9 @@ export class StoredFile implements Pieces {
 
   async #useStored(journal: Readonly<Journal>): Promise<void> {
     this.#journal = journal;
-    this.#readAhead(0);
+    this.#reader.helpedBy(this.#context.startReader?.());
+    // Files behind the first have time until it has been read.
+    if (this.#request.identity.part === 0) this.#readAhead(0);
     const wanted = this.#request.isPinned ? await this.#request.sha256 : null;
     if (wanted === null || journal.sha256 === wanted) return;
     this.#verifier = this.#newVerifier(wanted);
@@ -372,16 +380,24 @@ export class StoredFile implements Pieces {
 
   /** A segment's bytes, and, of a file that is here, the next one's on their way. */
   async #segment(index: number): Promise<Uint8Array<ArrayBuffer> | undefined> {
-    const reading = this.#ahead ?? this.#readSegment(index);
-    this.#ahead = undefined;
-    const bytes = await reading;
-    if (bytes !== undefined && this.isHere) this.#readAhead(index + 1);
-    return bytes;
+    const reading = this.#ahead.shift() ?? this.#readSegment(index);
+    if (this.isHere) this.#readAhead(index + 1);
+    try {
+      return await reading;
+    } catch (error) {
+      // Those behind it are read anew, by then perhaps as they come.
+      this.#ahead = [];
+      throw error;
+    }
   }
 
+  /** Has segments on their way from this one on. */
   #readAhead(index: number): void {
-    this.#ahead = this.#readSegment(index);
-    this.#ahead.catch(() => undefined);
+    while (this.#ahead.length < SEGMENTS_AHEAD) {
+      const reading = this.#readSegment(index + this.#ahead.length);
+      reading.catch(() => undefined);
+      this.#ahead.push(reading);
+    }
   }
 
   /** A download's failure is told once storage is in order. */
