@@ -184,12 +184,18 @@ export class StoredFile implements Pieces {
   async #begin(): Promise<void> {
     const { locks } = this.#context;
     const { key } = this.#request;
-    const isOutdated = await this.#isOutdated();
+    let found = (await readJournal(this.#folder))?.journal;
+    let isOutdated = false;
+    if (found?.state === 'verified') {
+      // It starts while the server is asked.
+      this.#reader.helpedBy(this.#context.startReader?.());
+      // A copy that cannot be written to can still be read.
+      const touched = this.#touch().catch(() => undefined);
+      isOutdated = await this.#isOutdated(found);
+      await touched;
+    }
     for (;;) {
-      const found = await readJournal(this.#folder);
-      if (found?.journal.state === 'verified' && !isOutdated) {
-        // A copy that cannot be written to can still be read.
-        await this.#touch().catch(() => undefined);
+      if (found?.state === 'verified' && !isOutdated) {
         const release = await locks.take(key, 'shared', this.#abort.signal);
         const journal = (await readJournal(this.#folder))?.journal;
         if (journal?.state === 'verified') {
@@ -199,13 +205,12 @@ export class StoredFile implements Pieces {
         release();
       }
       if (await this.#fetch(isOutdated)) return;
+      found = (await readJournal(this.#folder))?.journal;
     }
   }
 
   /** Whether the server has another file by now; without an answer, the copy is as good as any. */
-  async #isOutdated(): Promise<boolean> {
-    const journal = (await readJournal(this.#folder))?.journal;
-    if (journal?.state !== 'verified') return false;
+  async #isOutdated(journal: Readonly<Journal>): Promise<boolean> {
     if (this.#request.isPinned) {
       const wanted = await this.#request.sha256;
       return journal.sha256 !== null && journal.sha256 !== wanted;
@@ -217,7 +222,6 @@ export class StoredFile implements Pieces {
 
   async #useStored(journal: Readonly<Journal>): Promise<void> {
     this.#journal = journal;
-    this.#reader.helpedBy(this.#context.startReader?.());
     // Files behind the first have time until it has been read.
     if (this.#request.identity.part === 0) this.#readAhead(0);
     const wanted = this.#request.isPinned ? await this.#request.sha256 : null;
