@@ -13,7 +13,8 @@ export interface RemoteReader {
 /** `undefined` where there can be no such worker. */
 export function startRemoteReader(): RemoteReader | undefined {
   try {
-    return new WorkerReader(new Worker(new URL('./hash-worker.js', import.meta.url), { type: 'module' }));
+    const url = new URL('./hash-worker.js', import.meta.url);
+    return new WorkerReader(new Worker(url, { type: 'module' }));
   } catch {
     return undefined;
   }

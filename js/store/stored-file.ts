@@ -5,11 +5,11 @@
 // all decide by it what comes next.
 
 import { publicUrl } from '../address.js';
-import { TokenbrookError } from '../errors.js';
 import { Pace } from '../pace.js';
 import { PIECE_BYTES } from '../pieces.js';
 import type { Pieces } from '../pieces.js';
 import { Download } from './download.js';
+import { changed, mismatch, takenAway, unreliable } from './failures.js';
 import { nameOf } from './folder.js';
 import { Fresh } from './fresh.js';
 import type { Folder, Root } from './folder.js';
@@ -492,35 +492,4 @@ function hasDigestsOf(now: Readonly<Journal>, before: Readonly<Journal>): boolea
     before.state !== 'verified' ||
     before.segments.every((digest, index) => digest === now.segments[index])
   );
-}
-
-function changed(url: string): TokenbrookError {
-  const message = `${url} changed while it was fetched, again and again: load it later.`;
-  return new TokenbrookError('download-failed', message, { url });
-}
-
-function takenAway(url: string): TokenbrookError {
-  const message = `${url} was deleted while it was fetched: load it again.`;
-  return new TokenbrookError('download-failed', message, { url });
-}
-
-function unreliable(url: string): TokenbrookError {
-  const message =
-    `What is stored of ${url} is damaged time and again: load it with \`cache: 'none'\`, ` +
-    'and check the disk.';
-  return new TokenbrookError('integrity-mismatch', message, { url });
-}
-
-function mismatch(
-  url: string,
-  { wanted, actual }: { wanted: string; actual: string },
-): TokenbrookError {
-  const message =
-    `${url} has the SHA-256 ${actual}, not ${wanted}, and had it twice: check \`sha256\` ` +
-    'and the address.';
-  return new TokenbrookError('integrity-mismatch', message, {
-    url,
-    expected: wanted,
-    actual,
-  });
 }

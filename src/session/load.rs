@@ -11,6 +11,7 @@ use super::options::invalid;
 use super::pacer::Pacer;
 use super::run_ahead::RunAhead;
 use super::{BLOCK_TOKENS, MAX_ROWS, ModelDescription, Session};
+use crate::backend::memory::ask_for;
 use crate::backend::{Backend, HeadType, Outline};
 use crate::gguf::{GgmlType, Header, Metadata, Reader, Sink, StringArray, TensorInfo};
 use crate::measure::Clock;
@@ -234,8 +235,7 @@ struct Parts<M> {
     template: Option<Result<ChatTemplate, TemplateError>>,
 }
 
-/// Memory that weights will take, asked for in large steps: a browser takes about a millisecond to
-/// give some, however little it is, and a model is some hundreds of allocations.
+/// Memory that weights will take, asked for in large steps: see [`ask_for`].
 #[derive(Default)]
 struct Headroom {
     /// Bytes that the last step has left.
@@ -260,15 +260,6 @@ impl Headroom {
         }
         self.free = self.free.saturating_sub(bytes);
     }
-}
-
-/// Whether there is so much memory: the allocator keeps what is given back to it.
-fn ask_for(bytes: u64) -> bool {
-    let mut room: Vec<u8> = Vec::new();
-    let len = usize::try_from(bytes).unwrap_or(usize::MAX);
-    let is_there = room.try_reserve_exact(len).is_ok();
-    std::hint::black_box(&room);
-    is_there
 }
 
 /// Where the reader's findings go.

@@ -63,5 +63,6 @@ function sweep(entries) {
 
 for (const { input, external } of JOINED) await bundle(input, external, pkg);
 for (const worker of WORKERS) await bundle(worker, [], join(pkg, 'served'));
-const manifest = JSON.parse(readFileSync(new URL('../../js/package.json', import.meta.url), 'utf8'));
-sweep(Object.values(manifest.exports).map((entry) => join(entry.default)));
+const manifest = new URL('../../js/package.json', import.meta.url);
+const { exports } = JSON.parse(readFileSync(manifest, 'utf8'));
+sweep(Object.values(exports).map((entry) => join(entry.default)));
