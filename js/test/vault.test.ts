@@ -21,7 +21,7 @@ const OLD = modelBytes(BYTES, 2);
 
 const version = (etag: string) => ({ bytes: BYTES, etag, lastModified: null });
 
-const CONTENTS: Record<string, Uint8Array> = { '"new"': NEW, '"old"': OLD };
+const CONTENTS: Record<string, Uint8Array<ArrayBuffer>> = { '"new"': NEW, '"old"': OLD };
 
 /** Goes on with a file wherever it is, committing after each piece, up to its verification. */
 async function fill(root: FakeRoot, etag: string): Promise<void> {
