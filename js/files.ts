@@ -65,15 +65,6 @@ export class Files {
     await Promise.all(this.#stored.map(async (file) => (await file)?.verified()));
   }
 
-  /** Notes their use. */
-  touch(): void {
-    for (const file of this.#stored) {
-      file
-        ?.then((stored) => (stored.isHere ? stored.touch() : undefined))
-        .catch(() => undefined);
-    }
-  }
-
   /** Gives everything back. What the engine calls no model is not kept. */
   async close(error?: unknown): Promise<void> {
     const isNone = codeOf(error) === 'invalid-gguf';

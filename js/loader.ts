@@ -59,7 +59,6 @@ export async function loadModel(request: LoadRequest): Promise<Engine> {
     try {
       const engine = await loadFiles(request, files, meter);
       await files.close();
-      files.touch();
       return engine;
     } catch (error) {
       await files.close(error);

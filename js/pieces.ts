@@ -39,15 +39,23 @@ export function bodyPieces(
 /** Slices, one read each: they end and fail one by one, where a stream may stall as a whole. */
 export function blobPieces(blob: Blob): Pieces {
   let offset = 0;
-  return {
-    read: async () => {
-      if (offset >= blob.size) return undefined;
-      const slice = blob.slice(offset, offset + PIECE_BYTES);
-      offset += slice.size;
-      return new Uint8Array(await slice.arrayBuffer());
-    },
-    cancel: async () => {
-      offset = blob.size;
-    },
+  let last: ArrayBuffer | undefined;
+  const read = async (): Promise<Uint8Array | undefined> => {
+    if (last !== undefined) discard(last);
+    last = undefined;
+    if (offset >= blob.size) return undefined;
+    const slice = blob.slice(offset, offset + PIECE_BYTES);
+    offset += slice.size;
+    last = await slice.arrayBuffer();
+    return new Uint8Array(last);
   };
+  const cancel = async (): Promise<void> => {
+    offset = blob.size;
+  };
+  return { read, cancel };
+}
+
+/** Gives memory back now, where the browser can: collections come late for large buffers. */
+export function discard(buffer: ArrayBuffer): void {
+  (buffer as ArrayBuffer & { transfer?: (length: number) => ArrayBuffer }).transfer?.(0);
 }

@@ -3,6 +3,7 @@
 
 import { TokenbrookError } from '../errors.js';
 import { publicUrl } from '../address.js';
+import { BATCH_BYTES, Batch } from './batch.js';
 import { deferred } from './deferred.js';
 import type { Deferred } from './deferred.js';
 import { FileChanged, NoRanges, Transient, ask, cutShort, isTold } from './http.js';
@@ -24,7 +25,8 @@ export interface DownloadOptions {
   hasDigest: boolean;
   /** Throws where there is no room for so many bytes. */
   makeSure: (bytes: number) => Promise<void>;
-  onBytes: () => void;
+  /** Bytes at `start` of the file are in storage; their memory is used again. */
+  onBytes: (start: number, bytes: Uint8Array) => void;
 }
 
 /** Before anything was ever heard of a server: more likely a wrong address than a weak network. */
@@ -44,6 +46,8 @@ export class Download {
   readonly #closings: Promise<void>[] = [];
   readonly #waiters = new Map<number, Deferred<boolean>>();
   readonly #assigned = new Set<number>();
+  /** Memory for batches that no transfer uses. */
+  readonly #buffers: Uint8Array<ArrayBuffer>[] = [];
   readonly #contact = deferred<void>();
   #known: Version | undefined;
   #lastFailure: TokenbrookError | undefined;
@@ -304,25 +308,39 @@ export class Download {
     onPosition: (position: number) => void = () => undefined,
   ): Promise<void> {
     const { body, start, end } = answer;
-    let position = start;
+    const buffer = this.#buffers.pop() ?? new Uint8Array(BATCH_BYTES);
+    const batch = new Batch(start, buffer);
+    const keep = async (): Promise<void> => {
+      if (batch.bytes.byteLength === 0) return;
+      const { start, bytes } = batch;
+      await this.#keep(bytes, start);
+      batch.clear();
+      onPosition(batch.end);
+      this.#options.onBytes(start, bytes);
+    };
     try {
-      while (end === null || position < end) {
-        const piece = await body.read().catch((cause: unknown) => {
+      while (end === null || batch.end < end) {
+        const reading = body.read().catch((cause: unknown) => {
           watch.signal.throwIfAborted();
-          throw this.#brokeOff(position, cause);
+          throw this.#brokeOff(batch.end, cause);
         });
+        if (batch.bytes.byteLength > 0 && (await isLate(reading, batch.leftMs))) await keep();
+        const piece = await reading;
         if (piece === undefined) break;
         watch.note(piece.byteLength);
-        const most = end === null ? piece : piece.subarray(0, end - position);
-        position = await this.#keep(most, position);
-        onPosition(position);
-        this.#options.onBytes();
+        let rest = end === null ? piece : piece.subarray(0, end - batch.end);
+        while (rest.byteLength > 0) {
+          rest = batch.add(rest);
+          if (batch.isFull) await keep();
+        }
       }
     } finally {
       body.cancel().catch(() => undefined);
+      await keep();
+      this.#buffers.push(buffer);
     }
-    if (end !== null && position < end) throw this.#brokeOff(position);
-    if (answer.kind === 'whole') await this.#endAt(position);
+    if (end !== null && batch.end < end) throw this.#brokeOff(batch.end);
+    if (answer.kind === 'whole') await this.#endAt(batch.end);
   }
 
   #brokeOff(position: number, cause?: unknown): Transient {
@@ -331,8 +349,8 @@ export class Download {
     return new Transient(cutShort(url, position, vault.journal.bytes, cause));
   }
 
-  /** Puts bytes where they belong, but for those that are there; gives where the next belong. */
-  async #keep(piece: Uint8Array, from: number): Promise<number> {
+  /** Puts bytes where they belong, but for those that are there. */
+  async #keep(piece: Uint8Array<ArrayBuffer>, from: number): Promise<void> {
     const { vault } = this.#options;
     if (from === 0) checkMagic(this.#options.target.url, piece);
     const { segmentBytes } = vault.journal;
@@ -350,7 +368,6 @@ export class Download {
       position += part.byteLength;
       rest = rest.subarray(part.byteLength);
     }
-    return position;
   }
 
   #close(index: number): void {
@@ -372,6 +389,18 @@ export class Download {
     const last = segmentCount(vault.journal) - 1;
     if (!vault.isClosed(last) && vault.written(last) > 0) this.#close(last);
   }
+}
+
+/** Whether something takes longer than so many ms. */
+function isLate(work: Promise<unknown>, ms: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve(true), Math.max(ms, 0));
+    const end = (): void => {
+      clearTimeout(timer);
+      resolve(false);
+    };
+    work.then(end, end);
+  });
 }
 
 /** What a GGUF file begins with, in a first piece however short. */

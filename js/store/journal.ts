@@ -32,7 +32,7 @@ export interface Journal {
   state: FileState;
   /** Of the whole file, in hex, where it was checked. */
   sha256: string | null;
-  /** In order: the SHA-256 of a closed segment, in hex, else how many of its bytes are durable. */
+  /** In order: the digest of a closed segment, in hex, else how many of its bytes are durable. */
   segments: (string | number)[];
   /** Milliseconds since 1970. */
   lastUsed: number;
@@ -63,7 +63,7 @@ export function durableBytes(journal: Readonly<Journal>): number {
   }, 0);
 }
 
-const MAGIC = 0x314a4254; // "TBJ1"
+const MAGIC = 0x324a4254; // "TBJ2"
 const HEAD_BYTES = 16;
 const SLOTS = ['journal-0', 'journal-1'] as const;
 

@@ -7,6 +7,7 @@ import type { Target } from './http.js';
 import { WebLocks } from './locks.js';
 import type { News } from './locks.js';
 import { Lanes } from './patience.js';
+import { startRemoteReader } from './remote-reader.js';
 import { findSha256, keyOf } from './source.js';
 import { StoredFile } from './stored-file.js';
 import type { StoreContext } from './stored-file.js';
@@ -62,6 +63,7 @@ export async function openStore(tuning: Tuning): Promise<Store | string> {
       tuning,
       estimate: () => storage.estimate(),
       startHasher,
+      startReader: startRemoteReader,
     });
   } catch (error) {
     return `storage cannot be used here, as in private windows (${describe(error).message})`;

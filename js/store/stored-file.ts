@@ -5,12 +5,13 @@
 // all decide by it what comes next.
 
 import { publicUrl } from '../address.js';
-import { TokenbrookError } from '../errors.js';
 import { Pace } from '../pace.js';
 import { PIECE_BYTES } from '../pieces.js';
 import type { Pieces } from '../pieces.js';
 import { Download } from './download.js';
+import { changed, mismatch, takenAway, unreliable } from './failures.js';
 import { nameOf } from './folder.js';
+import { Fresh } from './fresh.js';
 import type { Folder, Root } from './folder.js';
 import { FileChanged, askVersion } from './http.js';
 import type { Target } from './http.js';
@@ -18,7 +19,8 @@ import { JournalWriter, durableBytes, readJournal, segmentCount } from './journa
 import type { Journal } from './journal.js';
 import type { Locks, News, Release } from './locks.js';
 import type { Lanes } from './patience.js';
-import { Damaged, discard, readSegment } from './reader.js';
+import { Damaged, SegmentReader } from './reader.js';
+import type { RemoteReader } from './remote-reader.js';
 import { Restart } from './restart.js';
 import { checkRoom, storageFull } from './room.js';
 import type { Estimate } from './room.js';
@@ -36,6 +38,8 @@ export interface StoreContext {
   tuning: Tuning;
   estimate: Estimate;
   startHasher: () => Hasher;
+  /** Where segments can be read by somebody else. */
+  startReader?: (() => RemoteReader | undefined) | undefined;
 }
 
 export interface FileRequest {
@@ -54,12 +58,15 @@ const FRESHNESS_MS = 2000;
 
 const NEWS_EVERY_MS = 50;
 const MAX_REPAIRS = 8;
+/** Of a file that is here. */
+const SEGMENTS_AHEAD = 2;
 const UNKNOWN: Version = { bytes: null, etag: null, lastModified: null };
 
 export class StoredFile implements Pieces {
   readonly #context: StoreContext;
   readonly #request: FileRequest;
   readonly #folder: Folder;
+  readonly #reader: SegmentReader;
   readonly #abort = new AbortController();
   #release: Release | undefined;
   #journal: Readonly<Journal> | undefined;
@@ -68,10 +75,15 @@ export class StoredFile implements Pieces {
   #settled: Promise<void> = Promise.resolve();
   /** Why what was fetched is of no use. */
   #failure: unknown;
-  #index = 0;
+  /** Where in the file the next bytes to be given lie. */
+  #position = 0;
+  /** A segment, or a part that came from the network, and what of it was given. */
   #buffer: Uint8Array<ArrayBuffer> | undefined;
   #offset = 0;
-  #ahead: Promise<Uint8Array<ArrayBuffer> | undefined> | undefined;
+  #isFresh = false;
+  readonly #fresh = new Fresh();
+  /** The next segments. */
+  #ahead: Promise<Uint8Array<ArrayBuffer> | undefined>[] = [];
   #repairs = 0;
   #verifier: Verifier | undefined;
 
@@ -79,6 +91,7 @@ export class StoredFile implements Pieces {
     this.#context = context;
     this.#request = request;
     this.#folder = folder;
+    this.#reader = new SegmentReader(folder, request.key);
   }
 
   /** Resolves when the length of the file is known, or will not be before its end. */
@@ -108,16 +121,13 @@ export class StoredFile implements Pieces {
   }
 
   async read(): Promise<Uint8Array | undefined> {
-    if (this.#buffer !== undefined && this.#offset === this.#buffer.byteLength) {
-      discard(this.#buffer);
-      this.#buffer = undefined;
-      this.#index += 1;
-      this.#offset = 0;
-    }
-    this.#buffer ??= await this.#segment(this.#index);
+    if (this.#buffer !== undefined && this.#offset === this.#buffer.byteLength) this.#drop();
+    if (this.#buffer === undefined) await this.#fill();
     if (this.#buffer === undefined) return undefined;
     const piece = this.#buffer.subarray(this.#offset, this.#offset + PIECE_BYTES);
     this.#offset += piece.byteLength;
+    this.#position += piece.byteLength;
+    this.#fresh.pass(this.#position);
     return piece;
   }
 
@@ -141,8 +151,9 @@ export class StoredFile implements Pieces {
     this.#verifier?.end();
     this.#release?.();
     this.#release = undefined;
-    if (this.#buffer !== undefined) discard(this.#buffer);
-    this.#buffer = undefined;
+    this.#drop();
+    this.#reader.end();
+    this.#fresh.end();
   }
 
   /** Removes the file: it is of no use to anybody. */
@@ -154,8 +165,8 @@ export class StoredFile implements Pieces {
     release();
   }
 
-  /** Notes that it was used now. */
-  async touch(): Promise<void> {
+  /** Notes that it is used now: before the lock is shared, and before anybody has the model. */
+  async #touch(): Promise<void> {
     const { key } = this.#request;
     const release = await this.#context.locks.tryTake(key);
     if (release === undefined) return;
@@ -173,10 +184,18 @@ export class StoredFile implements Pieces {
   async #begin(): Promise<void> {
     const { locks } = this.#context;
     const { key } = this.#request;
-    const isOutdated = await this.#isOutdated();
+    let found = (await readJournal(this.#folder))?.journal;
+    let isOutdated = false;
+    if (found?.state === 'verified') {
+      // It starts while the server is asked.
+      this.#reader.helpedBy(this.#context.startReader?.());
+      // A copy that cannot be written to can still be read.
+      const touched = this.#touch().catch(() => undefined);
+      isOutdated = await this.#isOutdated(found);
+      await touched;
+    }
     for (;;) {
-      const found = await readJournal(this.#folder);
-      if (found?.journal.state === 'verified' && !isOutdated) {
+      if (found?.state === 'verified' && !isOutdated) {
         const release = await locks.take(key, 'shared', this.#abort.signal);
         const journal = (await readJournal(this.#folder))?.journal;
         if (journal?.state === 'verified') {
@@ -186,13 +205,12 @@ export class StoredFile implements Pieces {
         release();
       }
       if (await this.#fetch(isOutdated)) return;
+      found = (await readJournal(this.#folder))?.journal;
     }
   }
 
   /** Whether the server has another file by now; without an answer, the copy is as good as any. */
-  async #isOutdated(): Promise<boolean> {
-    const journal = (await readJournal(this.#folder))?.journal;
-    if (journal?.state !== 'verified') return false;
+  async #isOutdated(journal: Readonly<Journal>): Promise<boolean> {
     if (this.#request.isPinned) {
       const wanted = await this.#request.sha256;
       return journal.sha256 !== null && journal.sha256 !== wanted;
@@ -204,6 +222,8 @@ export class StoredFile implements Pieces {
 
   async #useStored(journal: Readonly<Journal>): Promise<void> {
     this.#journal = journal;
+    // Files behind the first have time until it has been read.
+    if (this.#request.identity.part === 0) this.#readAhead(0);
     const wanted = this.#request.isPinned ? await this.#request.sha256 : null;
     if (wanted === null || journal.sha256 === wanted) return;
     this.#verifier = this.#newVerifier(wanted);
@@ -258,7 +278,10 @@ export class StoredFile implements Pieces {
       signal: this.#abort.signal,
       hasDigest: isPinned,
       makeSure: (bytes) => checkRoom(estimate, bytes - vault.receivedBytes),
-      onBytes: () => news.soon(),
+      onBytes: (start, bytes) => {
+        this.#fresh.add(start, bytes);
+        news.soon();
+      },
     });
     this.#download = download;
     this.#settled = this.#complete(vault, download, before).finally(() => {
@@ -319,22 +342,65 @@ export class StoredFile implements Pieces {
     return error;
   }
 
-  /** A segment's bytes, and the next one's on their way. */
-  async #segment(index: number): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  /** What was given is done with. */
+  #drop(): void {
+    const buffer = this.#buffer;
+    this.#buffer = undefined;
+    if (buffer !== undefined) (this.#isFresh ? this.#fresh : this.#reader).giveBack(buffer);
+  }
+
+  /** The bytes at the position: as they come from the network, else of a segment that is whole. */
+  async #fill(): Promise<void> {
     for (;;) {
       try {
-        const reading = this.#ahead ?? this.#readSegment(index);
-        this.#ahead = undefined;
-        const bytes = await reading;
-        if (bytes !== undefined) {
-          this.#ahead = this.#readSegment(index + 1);
-          this.#ahead.catch(() => undefined);
-        }
-        return bytes;
+        const download = this.#download;
+        const index = this.#segmentIndex;
+        const isFresh =
+          download !== undefined && (await this.#fresh.comesBefore(download.segment(index)));
+        if (this.#failure !== undefined) throw this.#failure;
+        this.#isFresh = isFresh;
+        this.#buffer = isFresh ? this.#fresh.take() : await this.#segment(index);
+        this.#offset = isFresh ? 0 : this.#position - index * this.#segmentBytes;
+        if (this.#buffer === undefined || this.#offset < this.#buffer.byteLength) return;
+        // The file has turned out to end here.
+        this.#drop();
       } catch (error) {
         if (!(error instanceof Damaged)) throw await this.#reason(error);
         await this.#repair(error.index);
       }
+    }
+  }
+
+  /** The segment of the position; past the last one at the end of the file. */
+  get #segmentIndex(): number {
+    const journal = this.#journal;
+    if (journal?.bytes === this.#position) return segmentCount(journal);
+    return Math.floor(this.#position / this.#segmentBytes);
+  }
+
+  get #segmentBytes(): number {
+    return this.#journal?.segmentBytes ?? this.#context.tuning.segmentBytes;
+  }
+
+  /** A segment's bytes, and, of a file that is here, the next one's on their way. */
+  async #segment(index: number): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    const reading = this.#ahead.shift() ?? this.#readSegment(index);
+    if (this.isHere) this.#readAhead(index + 1);
+    try {
+      return await reading;
+    } catch (error) {
+      // Those behind it are read anew, by then perhaps as they come.
+      this.#ahead = [];
+      throw error;
+    }
+  }
+
+  /** Has segments on their way from this one on. */
+  #readAhead(index: number): void {
+    while (this.#ahead.length < SEGMENTS_AHEAD) {
+      const reading = this.#readSegment(index + this.#ahead.length);
+      reading.catch(() => undefined);
+      this.#ahead.push(reading);
     }
   }
 
@@ -356,7 +422,7 @@ export class StoredFile implements Pieces {
       return undefined;
     }
     if (this.#journal === undefined) throw new Error('the file is not open');
-    return readSegment(this.#folder, this.#journal, index);
+    return this.#reader.read(this.#journal, index);
   }
 
   async #repair(index: number): Promise<void> {
@@ -402,6 +468,7 @@ export class StoredFile implements Pieces {
   }
 
   #tell(vault: Vault): void {
+    vault.record();
     const { receivedBytes, durableBytes } = vault;
     const news = { receivedBytes, durableBytes, totalBytes: vault.journal.bytes };
     this.#request.onNews(news);
@@ -425,35 +492,4 @@ function hasDigestsOf(now: Readonly<Journal>, before: Readonly<Journal>): boolea
     before.state !== 'verified' ||
     before.segments.every((digest, index) => digest === now.segments[index])
   );
-}
-
-function changed(url: string): TokenbrookError {
-  const message = `${url} changed while it was fetched, again and again: load it later.`;
-  return new TokenbrookError('download-failed', message, { url });
-}
-
-function takenAway(url: string): TokenbrookError {
-  const message = `${url} was deleted while it was fetched: load it again.`;
-  return new TokenbrookError('download-failed', message, { url });
-}
-
-function unreliable(url: string): TokenbrookError {
-  const message =
-    `What is stored of ${url} is damaged time and again: load it with \`cache: 'none'\`, ` +
-    'and check the disk.';
-  return new TokenbrookError('integrity-mismatch', message, { url });
-}
-
-function mismatch(
-  url: string,
-  { wanted, actual }: { wanted: string; actual: string },
-): TokenbrookError {
-  const message =
-    `${url} has the SHA-256 ${actual}, not ${wanted}, and had it twice: check \`sha256\` ` +
-    'and the address.';
-  return new TokenbrookError('integrity-mismatch', message, {
-    url,
-    expected: wanted,
-    actual,
-  });
 }

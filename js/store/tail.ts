@@ -1,4 +1,4 @@
-// Bytes that were written since the last commit, told without waiting for the disk. When a tab
+// Bytes that were written since the last commit, recorded without waiting for the disk. When a tab
 // is closed they are all there; when a machine stops, some may not be, so each entry has a check
 // of its bytes, and none is believed without it.
 
@@ -19,6 +19,8 @@ interface Entry {
 export class TailWriter {
   readonly #file: SyncFile;
   #position = 0;
+  /** Entries that are not in the file yet. */
+  #entries: Uint32Array[] = [];
 
   private constructor(file: SyncFile) {
     this.#file = file;
@@ -32,9 +34,17 @@ export class TailWriter {
   add(generation: number, index: number, offset: number, bytes: Uint8Array): void {
     const entry = Uint32Array.of(generation, index, offset, bytes.byteLength, checkOf(bytes), 0);
     entry[5] = checkOf(new Uint8Array(entry.buffer, 0, ENTRY_BYTES - 4));
+    this.#entries.push(entry);
+  }
+
+  /** Has to come before anybody is told of what was added. */
+  record(): void {
+    const words = this.#entries.splice(0).flatMap((entry) => Array.from(entry));
+    if (words.length === 0) return;
+    const bytes = new Uint8Array(Uint32Array.from(words).buffer);
     try {
-      this.#file.write(new Uint8Array(entry.buffer), { at: this.#position });
-      this.#position += ENTRY_BYTES;
+      this.#file.write(bytes, { at: this.#position });
+      this.#position += bytes.byteLength;
     } catch {
       // Without it, a closed tab costs what came since the last commit.
     }
@@ -43,6 +53,7 @@ export class TailWriter {
   /** All that was told is in the journal now. An older entry that is left tells nothing false. */
   restart(): void {
     this.#position = 0;
+    this.#entries = [];
   }
 
   close(): void {

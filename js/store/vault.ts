@@ -1,6 +1,7 @@
 // One file in storage, for the holder of its lock: bytes go into segments, and the journal
 // says of them no more than what is durable.
 
+import { DIGEST_PIECE_BYTES, digestPiece, joinDigests } from './digest.js';
 import type { Folder, SyncFile } from './folder.js';
 import { JournalWriter, durableBytes, readJournal, segmentCount } from './journal.js';
 import { segmentLength, segmentName, writeAll } from './journal.js';
@@ -25,8 +26,10 @@ export class Vault {
   /** Bytes of open segments that were written, durable or not. */
   readonly #written = new Map<number, number>();
   readonly #dirty = new Set<number>();
-  /** Where closed segments are read for their digests, one at a time. */
-  #scratch = new Uint8Array(0);
+  /** Digests of pieces that were written whole, by segment and piece. */
+  readonly #digests = new Map<number, Promise<ArrayBuffer>[]>();
+  /** Where pieces are read for their digests, one at a time. */
+  readonly #scratch = new Uint8Array(DIGEST_PIECE_BYTES);
   #closing: Promise<void> = Promise.resolve();
   #nextCommitMs = 0;
   #isGone = false;
@@ -118,20 +121,27 @@ export class Vault {
     if (this.#open.has(index)) return;
     const file = await this.#folder.open(segmentName(this.journal.generation, index));
     if (this.#isGone) return file.close();
+    if (this.journal.bytes !== null) reserve(file, segmentLength(this.journal, index));
     this.#written.set(index, this.written(index));
     this.#open.set(index, file);
   }
 
   /** Adds bytes to a segment. Throws `QuotaExceededError` where there is no room. */
-  write(index: number, bytes: Uint8Array): void {
+  write(index: number, bytes: Uint8Array<ArrayBuffer>): void {
     const file = this.#open.get(index);
     if (file === undefined) throw new Error('the segment is not open');
     const at = this.written(index);
     writeAll(file, bytes, at);
+    this.#digest(index, at, bytes);
     this.#tail.add(this.journal.generation, index, at, bytes);
     this.#written.set(index, at + bytes.byteLength);
     this.#dirty.add(index);
     if (performance.now() >= this.#nextCommitMs) this.commit();
+  }
+
+  /** A closed tab will not cost what was written until now: to be called before that is told. */
+  record(): void {
+    if (!this.#isGone) this.#tail.record();
   }
 
   /** The segment is whole: from now on it does not change, and others may read it. */
@@ -197,6 +207,39 @@ export class Vault {
     if (saved.size > 0) this.commit();
   }
 
+  /** Begins the digests of pieces that are all in `bytes`. */
+  #digest(index: number, at: number, bytes: Uint8Array<ArrayBuffer>): void {
+    const length = segmentLength(this.journal, index);
+    const end = at + bytes.byteLength;
+    const digests = this.#digests.get(index) ?? [];
+    this.#digests.set(index, digests);
+    for (let piece = Math.ceil(at / DIGEST_PIECE_BYTES); ; piece += 1) {
+      const start = piece * DIGEST_PIECE_BYTES;
+      const pieceEnd = Math.min(start + DIGEST_PIECE_BYTES, length);
+      if (start >= pieceEnd || pieceEnd > end) return;
+      digests[piece] = digestPiece(bytes.subarray(start - at, pieceEnd - at));
+    }
+  }
+
+  /** The digest of a segment that is all there; pieces that came in parts are read again. */
+  async #digestOf(index: number, file: SyncFile): Promise<string> {
+    const length = this.written(index);
+    const digests = this.#digests.get(index) ?? [];
+    const all: Promise<ArrayBuffer>[] = [];
+    for (let start = 0; start === 0 || start < length; start += DIGEST_PIECE_BYTES) {
+      const known = digests[all.length];
+      all.push(known ?? digestPiece(this.#readPiece(file, start, length)));
+    }
+    return joinDigests(await Promise.all(all));
+  }
+
+  #readPiece(file: SyncFile, start: number, end: number): Uint8Array<ArrayBuffer> {
+    const piece = this.#scratch.subarray(0, Math.min(DIGEST_PIECE_BYTES, end - start));
+    const read = file.read(piece, { at: start });
+    if (read === piece.byteLength) return piece;
+    throw new Error(`a segment of ${end} bytes gives only ${start + read}`);
+  }
+
   async #closeSegment(generation: number, index: number): Promise<void> {
     const isOver = (): boolean =>
       this.#isGone || this.isClosed(index) || this.journal.generation !== generation;
@@ -206,13 +249,7 @@ export class Vault {
     const file = this.#open.get(index);
     if (file === undefined || isOver()) return;
     const length = this.written(index);
-    if (this.#scratch.byteLength < length) {
-      this.#scratch = new Uint8Array(this.journal.segmentBytes);
-    }
-    const bytes = this.#scratch.subarray(0, length);
-    const read = file.read(bytes, { at: 0 });
-    if (read !== length) throw new Error(`a segment of ${length} bytes gives only ${read}`);
-    const digest = await sha256(bytes);
+    const digest = await this.#digestOf(index, file);
     if (this.#isGone || this.#open.get(index) !== file) return;
     file.truncate(length);
     file.flush();
@@ -220,6 +257,7 @@ export class Vault {
     this.#open.delete(index);
     this.#written.delete(index);
     this.#dirty.delete(index);
+    this.#digests.delete(index);
     const { segments } = this.journal;
     while (segments.length < index) segments.push(0);
     segments[index] = digest;
@@ -231,6 +269,7 @@ export class Vault {
     this.#open.clear();
     this.#written.clear();
     this.#dirty.clear();
+    this.#digests.clear();
   }
 
   /** Removes segments of other generations. */
@@ -239,6 +278,15 @@ export class Vault {
     for (const name of await this.#folder.names()) {
       if (name.endsWith('.segment') && !name.startsWith(own)) await this.#folder.remove(name);
     }
+  }
+}
+
+/** Takes the room of a segment at once: growing with each write costs more than the writes. */
+function reserve(file: SyncFile, bytes: number): void {
+  try {
+    if (file.getSize() < bytes) file.truncate(bytes);
+  } catch {
+    // There is no room for all of it; the writes tell how far there is.
   }
 }
 
@@ -272,10 +320,4 @@ async function heal(folder: Folder, journal: Journal): Promise<void> {
       }
     }),
   );
-}
-
-/** In hex. */
-export async function sha256(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
-  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
-  return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }

@@ -133,6 +133,13 @@ export class FakeFolder implements Folder {
     return data && new Blob([data.current]);
   }
 
+  async read(name: string, into: Uint8Array): Promise<number | undefined> {
+    const data = this.files.get(name);
+    const bytes = data?.current.subarray(0, into.byteLength);
+    if (bytes !== undefined) into.set(bytes);
+    return bytes?.byteLength;
+  }
+
   async remove(name: string): Promise<void> {
     this.#root.step();
     if (this.open_.has(name)) throw new DOMException(name, 'NoModificationAllowedError');
@@ -161,6 +168,10 @@ export class FakeFolder implements Folder {
       },
       truncate: (bytes) => {
         root.step();
+        const growth = bytes - data.current.byteLength;
+        if (growth > Math.max(root.quota - root.usage, 0)) {
+          throw new DOMException(name, 'QuotaExceededError');
+        }
         data.change({ truncate: bytes });
       },
       flush: () => {

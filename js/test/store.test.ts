@@ -584,6 +584,15 @@ test('storage that fills up on the way is storage-full, and what is durable stay
   expect(server.sentBytes - before).toBeLessThanOrEqual(MODEL.byteLength - kept);
 });
 
+test('a use is noted before anybody has the model', async () => {
+  await load();
+  const before = (await journal())?.lastUsed ?? 0;
+  await new Promise((later) => setTimeout(later, 5));
+  const file = await open();
+  expect((await journal())?.lastUsed).toBeGreaterThan(before);
+  await file.close();
+});
+
 test('what is kept is listed, and deleted, and evicted by last use', async () => {
   const shelf = new Shelf(root, locks);
   expect(await shelf.list()).toEqual([]);

@@ -1,9 +1,11 @@
+import { createHash } from 'node:crypto';
 import { expect, test } from '@playwright/test';
 
 import { decodeJournal, encodeJournal, readJournal } from '../store/journal.js';
 import { segmentLength, segmentName } from '../store/journal.js';
 import type { Journal } from '../store/journal.js';
-import { Vault, sha256 } from '../store/vault.js';
+import { DIGEST_PIECE_BYTES, segmentDigest } from '../store/digest.js';
+import { Vault } from '../store/vault.js';
 import { Crash, FakeRoot, modelBytes } from './fake-storage.js';
 import type { FakeFolder, Survival } from './fake-storage.js';
 
@@ -19,7 +21,7 @@ const OLD = modelBytes(BYTES, 2);
 
 const version = (etag: string) => ({ bytes: BYTES, etag, lastModified: null });
 
-const CONTENTS: Record<string, Uint8Array> = { '"new"': NEW, '"old"': OLD };
+const CONTENTS: Record<string, Uint8Array<ArrayBuffer>> = { '"new"': NEW, '"old"': OLD };
 
 /** Goes on with a file wherever it is, committing after each piece, up to its verification. */
 async function fill(root: FakeRoot, etag: string): Promise<void> {
@@ -58,9 +60,41 @@ test('a segment that became whole and was never closed is closed later', async (
   const second = await Vault.open(folder, IDENTITY, SEGMENT_BYTES);
   expect([second.written(0), second.isClosed(0)]).toEqual([SEGMENT_BYTES, false]);
   await second.close(0);
-  expect(second.journal.segments).toEqual([await sha256(NEW.slice(0, SEGMENT_BYTES))]);
+  expect(second.journal.segments).toEqual([await segmentDigest(NEW.slice(0, SEGMENT_BYTES))]);
   second.dispose();
 });
+
+test('a digest is that of the bytes, however they came', async () => {
+  const segmentBytes = 3 * DIGEST_PIECE_BYTES;
+  const contents = modelBytes(2 * segmentBytes - 77, 5);
+  for (const most of [segmentBytes, 2 * DIGEST_PIECE_BYTES, DIGEST_PIECE_BYTES - 1, 700_001]) {
+    const vault = await Vault.open(await new FakeRoot().folder('k'), IDENTITY, segmentBytes);
+    await vault.begin({ ...version('"new"'), bytes: contents.byteLength });
+    for (const index of [0, 1]) {
+      const segment = contents.subarray(index * segmentBytes, (index + 1) * segmentBytes);
+      await vault.openSegment(index);
+      for (let at = 0; at < segment.byteLength; at += most) {
+        // As it would lie in a buffer that is used again.
+        const piece = segment.slice(at, at + most);
+        vault.write(index, piece);
+        piece.fill(0);
+      }
+      await vault.close(index);
+      expect(vault.journal.segments[index]).toBe(digestByNode(segment));
+    }
+    vault.dispose();
+  }
+});
+
+/** Of more than one piece. */
+function digestByNode(segment: Uint8Array): string {
+  const sha256 = (bytes: Uint8Array): Buffer => createHash('sha256').update(bytes).digest();
+  const pieces: Buffer[] = [];
+  for (let at = 0; at < segment.byteLength; at += DIGEST_PIECE_BYTES) {
+    pieces.push(sha256(segment.subarray(at, at + DIGEST_PIECE_BYTES)));
+  }
+  return sha256(Buffer.concat(pieces)).toString('hex');
+}
 
 test('a segment of bytes that were forgotten meanwhile is not closed', async () => {
   const root = new FakeRoot();
@@ -92,7 +126,7 @@ async function checkPromises(root: FakeRoot): Promise<Journal | undefined> {
     const start = index * SEGMENT_BYTES;
     const promised = contents?.subarray(start, start + length) ?? new Uint8Array();
     expect(Buffer.compare(kept, promised)).toBe(0);
-    if (typeof segment === 'string') expect(await sha256(kept)).toBe(segment);
+    if (typeof segment === 'string') expect(await segmentDigest(kept)).toBe(segment);
   }
   return journal;
 }
@@ -148,6 +182,7 @@ test('a crash costs no more than what was not committed', async () => {
   vault.write(0, NEW.subarray(0, 1000));
   vault.commit();
   vault.write(0, NEW.subarray(1000, 3000));
+  vault.record();
   expect(vault.receivedBytes).toBe(3000);
   expect(vault.durableBytes).toBe(1000);
   vault.dispose();

@@ -38,3 +38,14 @@ pub(super) fn grow(
 pub(super) fn bytes_of<T>(values: &Vec<T>) -> u64 {
     values.capacity() as u64 * size_of::<T>() as u64
 }
+
+/// Whether there is so much memory, which the allocator keeps for what is allocated next: a browser
+/// takes about a millisecond to give some, however little it is, and a model is some hundreds of
+/// allocations.
+pub(crate) fn ask_for(bytes: u64) -> bool {
+    let mut room: Vec<u8> = Vec::new();
+    let len = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let is_there = room.try_reserve_exact(len).is_ok();
+    std::hint::black_box(&room);
+    is_there
+}

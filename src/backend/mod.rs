@@ -21,7 +21,7 @@ mod blocks;
 pub mod cpu;
 mod error;
 mod ledger;
-mod memory;
+pub(crate) mod memory;
 pub mod ops;
 mod pace;
 mod parts;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::memory::ask_for;
 use super::ops::{
     Activation, Attention, Cache, DownResidual, Embed, HeadShape, LmHead, Norm, NormGateUpAct,
     NormQkv, NormSpan, OutResidual, QkRopeAppend,
@@ -24,7 +25,7 @@ const LAYER_WEIGHTS: f64 = 8e6;
 
 /// Weights that a token of the answer reads, about, where the model has as many: more than a
 /// processor's last cache holds.
-const PIECE_WEIGHTS: f64 = 80e6;
+const PIECE_WEIGHTS: f64 = 64e6;
 
 /// Weights that a prompt is multiplied with, at least: caches hardly matter to it.
 const PROMPT_WEIGHTS: f64 = 16e6;
@@ -149,6 +150,12 @@ impl Piece {
         let head_rows = count_of(read.head * part, c as f64, outline.shape.vocab_size);
         shape.vocab_size = head_rows;
         let q = heads.query_len();
+        if backend.is_on_host() {
+            let layer = c * (heads.qkv_len() + q + 3 * f);
+            let bytes = ty.row_bytes((layer * count + head_rows * c) as u64);
+            // What cannot be had is missed where it is needed.
+            ask_for(backend.held_bytes(ty, bytes.unwrap_or(0)));
+        }
         let largest = (RANDOM_ROWS * c).max(2 * f * c).max(heads.qkv_len() * c);
         let blocks = random_blocks(ty, largest.max(c * q), &mut Seeded::new(3));
         let from = (ty, &blocks[..]);

@@ -16,7 +16,8 @@ impl Slab {
         let words = end.div_ceil(size_of::<u64>());
         if words > self.words.len() {
             let limit = Reader::MAX_SLAB_BYTES.div_ceil(size_of::<u64>());
-            let roomy = self.words.len().saturating_mul(2).min(limit).max(words);
+            // Each growth copies what is there.
+            let roomy = self.words.len().saturating_mul(4).min(limit).max(words);
             self.words
                 .reserve_exact(roomy.saturating_sub(self.words.len()));
             self.words.resize(roomy, 0);

@@ -18,6 +18,12 @@ impl StringArray {
         self.ends.len()
     }
 
+    /// Bytes of all strings.
+    #[must_use]
+    pub fn byte_len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Whether there is no string.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -11,6 +11,7 @@ use super::options::invalid;
 use super::pacer::Pacer;
 use super::run_ahead::RunAhead;
 use super::{BLOCK_TOKENS, MAX_ROWS, ModelDescription, Session};
+use crate::backend::memory::ask_for;
 use crate::backend::{Backend, HeadType, Outline};
 use crate::gguf::{GgmlType, Header, Metadata, Reader, Sink, StringArray, TensorInfo};
 use crate::measure::Clock;
@@ -84,6 +85,8 @@ impl<B: Backend, M: Assembly<B>> Loader<B, M> {
                 bytes_by_type: BTreeMap::new(),
                 matrix_types: Vec::new(),
                 head: None,
+                held_bytes: 0,
+                headroom: Headroom::default(),
             },
             clock,
         }
@@ -232,6 +235,33 @@ struct Parts<M> {
     template: Option<Result<ChatTemplate, TemplateError>>,
 }
 
+/// Memory that weights will take, asked for in large steps: see [`ask_for`].
+#[derive(Default)]
+struct Headroom {
+    /// Bytes that the last step has left.
+    free: u64,
+}
+
+impl Headroom {
+    /// Weights that arrive are followed by as many as this, if the file is what its header says.
+    const STEP_BYTES: u64 = 32 << 20;
+
+    /// A tokenizer is made of so many bytes of strings, which take about eight times as much in
+    /// maps.
+    fn for_strings(bytes: u64) {
+        ask_for(bytes.saturating_mul(8).min(Self::STEP_BYTES));
+    }
+
+    /// Weights of so many bytes are about to be allocated, of those that are still to come.
+    fn for_weights(&mut self, bytes: u64, to_come: u64) {
+        if self.free < bytes {
+            let step = Self::STEP_BYTES.max(bytes).min(to_come);
+            self.free = if ask_for(step) { step } else { 0 };
+        }
+        self.free = self.free.saturating_sub(bytes);
+    }
+}
+
 /// Where the reader's findings go.
 struct ModelSink<B: Backend, M: Assembly<B>> {
     backend: B,
@@ -248,6 +278,9 @@ struct ModelSink<B: Backend, M: Assembly<B>> {
     matrix_types: Vec<(GgmlType, u64)>,
     /// What gives logits.
     head: Option<HeadType>,
+    /// Bytes that the backend was given.
+    held_bytes: u64,
+    headroom: Headroom,
 }
 
 impl<B: Backend, M: Assembly<B>> ModelSink<B, M> {
@@ -344,6 +377,14 @@ impl<B: Backend, M: Assembly<B>> Sink for ModelSink<B, M> {
         first_row: u64,
         blocks: &[u8],
     ) -> Result<(), SessionError> {
+        if self.backend.is_on_host() {
+            let held = self
+                .backend
+                .held_bytes(tensor.ggml_type, blocks.len() as u64);
+            let to_come = self.weights_bytes().saturating_sub(self.held_bytes);
+            self.headroom.for_weights(held, to_come);
+            self.held_bytes = self.held_bytes.saturating_add(held);
+        }
         let Some(parts) = &mut self.parts else {
             return Err(SessionError::Internal("rows came before a header"));
         };
@@ -361,6 +402,7 @@ impl<B: Backend, M: Assembly<B>> ModelSink<B, M> {
         let context_length = context_length(facts.context_length, self.options.context_length)?;
         // Of no use after this.
         let json = self.tokenizer_json.take();
+        Headroom::for_strings(strings_bytes(metadata)?);
         let tokenizer = tokenizer(metadata, facts.vocab_size, json.as_deref())?;
         let template = chat_template(metadata, &tokenizer)?;
         Ok(Parts {
@@ -424,6 +466,15 @@ fn tokenizer(
         Some(json) if is_unknown => Ok(Tokenizer::from_json(json.as_bytes(), rows, &vocabulary)?),
         _ => Ok(built?),
     }
+}
+
+/// Bytes of tokens and merges.
+fn strings_bytes(metadata: &Metadata) -> Result<u64, ModelError> {
+    let mut bytes = 0;
+    for key in ["tokenizer.ggml.tokens", "tokenizer.ggml.merges"] {
+        bytes += metadata.strings(key)?.map_or(0, |it| it.byte_len() as u64);
+    }
+    Ok(bytes)
 }
 
 /// The small fields of `tokenizer.ggml.*`.

@@ -33,16 +33,20 @@ impl Bpe {
         merges: &dyn Strings,
     ) -> Result<Self, TokenizerError> {
         let pre = PreTokenizer::new(pre)?;
-        let (vocab, excluded) = spellings(&listed.kinds, tokens)?;
-        let merges = read_merges(merges, &vocab, &excluded)?;
-        let heap_bytes = heap_bytes(&vocab, merges.len());
-        let bpe = BPE::builder()
-            .vocab_and_merges(vocab, merges)
-            .ignore_merges(pre.ignores_merges)
-            // The library's cache outlives the tokenizer in a thread-local map.
-            .cache_capacity(0)
-            .build()
-            .map_err(refused)?;
+        let kinds = &listed.kinds;
+        // The library looks up by itself what merges name; looking before it is for lists of
+        // which it refuses some.
+        let (vocab, _) = spellings(kinds, tokens)?;
+        let longest = vocab.keys().map(String::len).max().unwrap_or(0);
+        let built = plain_merges(merges, longest)?.map(|merges| build(vocab, merges, &pre));
+        let (bpe, heap_bytes) = match built {
+            Some(Ok(built)) => built,
+            _ => {
+                let (vocab, excluded) = spellings(kinds, tokens)?;
+                let merges = checked_merges(merges, &vocab, &excluded)?;
+                build(vocab, merges, &pre)?
+            }
+        };
         Ok(Self {
             bpe,
             pre,
@@ -74,6 +78,19 @@ impl Bpe {
         }
         Ok(())
     }
+}
+
+/// The library's model, and what it takes on the heap.
+fn build(vocab: Vocab, merges: Merges, pre: &PreTokenizer) -> Result<(BPE, usize), TokenizerError> {
+    let heap_bytes = heap_bytes(&vocab, merges.len());
+    let bpe = BPE::builder()
+        .vocab_and_merges(vocab, merges)
+        .ignore_merges(pre.ignores_merges)
+        // The library's cache outlives the tokenizer in a thread-local map.
+        .cache_capacity(0)
+        .build()
+        .map_err(refused)?;
+    Ok((bpe, heap_bytes))
 }
 
 fn refused(error: tokenizers::Error) -> TokenizerError {
@@ -117,7 +134,22 @@ fn spellings<'a>(
     Ok((vocab, excluded))
 }
 
-fn read_merges(
+/// All merges as they are listed; `None` where one makes a text that is longer than any token, of
+/// which the library must not hear.
+fn plain_merges(merges: &dyn Strings, longest: usize) -> Result<Option<Merges>, TokenizerError> {
+    let mut pairs = Merges::with_capacity(merges.len());
+    for index in 0..merges.len() {
+        let (left, right) = halves(merges, index)?;
+        if left.len() + right.len() > longest {
+            return Ok(None);
+        }
+        pairs.push((left.to_owned(), right.to_owned()));
+    }
+    Ok(Some(pairs))
+}
+
+/// The merges of tokens that merges can make.
+fn checked_merges(
     merges: &dyn Strings,
     vocab: &Vocab,
     excluded: &HashSet<&str>,
@@ -125,15 +157,7 @@ fn read_merges(
     let mut pairs = Merges::with_capacity(merges.len());
     let mut whole = String::new();
     for index in 0..merges.len() {
-        let text = text_at(merges, index, MERGES)?;
-        let invalid = || TokenizerError::InvalidMerge {
-            index,
-            text: text.to_owned(),
-        };
-        let (left, right) = text.split_once(' ').ok_or_else(invalid)?;
-        if left.is_empty() || right.is_empty() || right.contains(' ') {
-            return Err(invalid());
-        }
+        let (left, right) = halves(merges, index)?;
         whole.clear();
         whole.push_str(left);
         whole.push_str(right);
@@ -152,6 +176,17 @@ fn read_merges(
         }
     }
     Ok(pairs)
+}
+
+/// What a merge joins.
+fn halves(merges: &dyn Strings, index: usize) -> Result<(&str, &str), TokenizerError> {
+    let text = text_at(merges, index, MERGES)?;
+    text.split_once(' ')
+        .filter(|(left, right)| !left.is_empty() && !right.is_empty() && !right.contains(' '))
+        .ok_or_else(|| TokenizerError::InvalidMerge {
+            index,
+            text: text.to_owned(),
+        })
 }
 
 /// Heap of the maps inside [`BPE`]: `String` to id, id to `String`, pair to rank and id.

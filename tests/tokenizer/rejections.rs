@@ -135,7 +135,8 @@ fn rejects_merges_that_are_malformed_or_name_unlisted_tokens() {
             expected
         );
     }
-    for (merge, token) in [("a c", "c"), ("c a", "c"), ("b a", "ba")] {
+    let unlisted = [("a c", "c"), ("c a", "c"), ("b a", "ba"), ("ab ab", "abab")];
+    for (merge, token) in unlisted {
         let token = token.to_owned();
         let expected = TokenizerError::UnknownMergeToken { index: 1, token };
         assert_eq!(

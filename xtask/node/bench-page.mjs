@@ -12,12 +12,13 @@ const STORY = 4096;
 /** Tokens of an answer of the exact tier that others are held to. */
 const KNOWN_TOKENS = 24;
 
-async function tokenbrook(own, { model, backend, threads, contextTokens }) {
+async function tokenbrook(own, { model, isKept, backend, threads, contextTokens }) {
   const { load } = await import('/pkg/index.js');
   const loaded = await load(model, {
     backend,
     threads,
     contextLength: contextTokens,
+    cache: isKept ? 'opfs' : 'none',
     ...own,
   });
   const run = async (prompt, maxTokens) => {

@@ -68,6 +68,45 @@ test('a plan foretells the speed of an answer within a quarter', async ({ browse
   await page.close();
 });
 
+interface Timed {
+  default(options: { module_or_path: Response }): Promise<unknown>;
+  Loader: {
+    open(options: object): Promise<{
+      push(bytes: Uint8Array): void;
+      readonly hasHeader: boolean;
+      sketch(): Promise<{ pace: object | null } | undefined>;
+      free(): void;
+    }>;
+  };
+}
+
+test('what a plan measures takes 100 ms at most', async ({ browser, server }) => {
+  const page = await openPage(browser, server);
+  const times = await page.evaluate(async (count) => {
+    const url = '/pkg/engine-relaxed.js';
+    const engine = (await import(url)) as Timed;
+    await engine.default({ module_or_path: await fetch('/pkg/engine-relaxed_bg.wasm') });
+    const bytes = new Uint8Array(await (await fetch('/model.gguf')).arrayBuffer());
+    const times: number[] = [];
+    for (let round = 0; round < count; round += 1) {
+      const options = { backend: 'cpu', contextLength: 512, plans: true };
+      const loader = await engine.Loader.open({ ...options, fileBytes: [bytes.byteLength] });
+      for (let at = 0; !loader.hasHeader; at += 1 << 20) {
+        loader.push(bytes.subarray(at, at + (1 << 20)));
+      }
+      const startMs = performance.now();
+      const sketch = await loader.sketch();
+      times.push(sketch?.pace == null ? Number.NaN : performance.now() - startMs);
+      loader.free();
+    }
+    return times;
+  }, ROUNDS);
+  console.log(`measured in ${times.map((ms) => ms.toFixed(0)).join(', ')} ms`);
+  // Whatever else the machine does makes some of them longer.
+  expect(Math.min(...times)).toBeLessThanOrEqual(100);
+  await page.close();
+});
+
 test('a plan of what is no model, or is not there, fails as a load does', async ({
   browser,
   server,

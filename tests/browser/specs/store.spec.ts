@@ -311,12 +311,11 @@ test('a plan tells what is here, what storage lacks, and diagnose what it has', 
 test('eviction takes what was not used for longest, and a use counts', async () => {
   host.routes.set('/other.gguf', TINY);
   const other = `${host.url}/other.gguf`;
-  /** The use is noted right after the load, by the same worker. */
+  /** However soon the model is given up, its use is noted. */
   const use = (url: string): Promise<void> =>
     page.evaluate(
       async ([url, workerUrl]) => {
         const model = await tokenbrook.load(url, { backend: 'cpu', workerUrl });
-        await new Promise((resume) => setTimeout(resume, 500));
         await model.dispose();
       },
       [url, WORKER] as const,
