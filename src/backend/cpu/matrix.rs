@@ -3,12 +3,13 @@
 //! Long because packed slabs and candle's lie side by side in one matrix, in both precisions.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use candle_core::CpuStorage;
 use candle_core::quantized::{GgmlDType, QuantizedType};
 
 use super::kernels::{self, Product};
-use super::packed::{COLS, Layout, NO_VALUES, Packed, ROWS, Values};
+use super::packed::{Layout, Packed, ROWS};
 use super::rounded::{Digits, Form, Rounded};
 use super::team::Team;
 use super::{Precision, math};
@@ -25,8 +26,6 @@ pub(super) struct ProductScratch {
     rounded: [Rounded; Form::ALL.len()],
     /// Products of one slab by candle's kernels.
     slab: Vec<f32>,
-    /// A group of rows in f32.
-    group: Vec<Values>,
 }
 
 impl ProductScratch {
@@ -34,7 +33,6 @@ impl ProductScratch {
         Self {
             rounded: Form::ALL.map(|form| Rounded::new(form, kernels::method())),
             slab: Vec::new(),
-            group: Vec::new(),
         }
     }
 
@@ -57,19 +55,9 @@ impl ProductScratch {
             });
             using.map(Matrix::cols).max().unwrap_or(0)
         };
-        match precision {
-            Precision::Fast => {
-                for rounded in &mut scratch.rounded {
-                    rounded.reserve(rows, cols(rounded.form()))?;
-                }
-            }
-            Precision::Exact => {
-                let cols = Form::ALL.map(cols).into_iter().max().unwrap_or(0);
-                let reserved = scratch.group.try_reserve_exact(cols / COLS);
-                reserved.map_err(|_| BackendError::OutOfMemory {
-                    what: "activations",
-                    bytes: cols as u64 * 16,
-                })?;
+        if precision == Precision::Fast {
+            for rounded in &mut scratch.rounded {
+                rounded.reserve(rows, cols(rounded.form()))?;
             }
         }
         Ok(scratch)
@@ -78,7 +66,7 @@ impl ProductScratch {
     /// Bytes held.
     pub(super) fn bytes(&self) -> u64 {
         let rounded: u64 = self.rounded.iter().map(Rounded::bytes).sum();
-        rounded + bytes_of(&self.slab) + bytes_of(&self.group)
+        rounded + bytes_of(&self.slab)
     }
 }
 
@@ -169,7 +157,7 @@ impl Matrix {
         let at = self
             .slabs
             .partition_point(|slab| slab.first_row < rows.first);
-        let blocks = match Layout::of(ggml_type) {
+        let blocks = match Layout::of_rows(ggml_type, self.cols) {
             Some(layout) => {
                 let shape = [rows.count, self.cols];
                 let kind = (ggml_type, layout, kernels::method());
@@ -203,7 +191,7 @@ impl Matrix {
     /// Whether kernels that take activations in this form multiply some of the rows.
     fn takes(&self, form: Form, digits: Digits) -> bool {
         self.slabs.iter().any(|slab| match &slab.blocks {
-            Blocks::Packed(packed) => kernels::form(packed.layout, digits) == form,
+            Blocks::Packed(packed) => kernels::form(packed.layout, digits) == Some(form),
             _ => false,
         })
     }
@@ -263,17 +251,20 @@ impl Matrix {
         }
         for slab in &self.slabs {
             if let Blocks::Packed(packed) = &slab.blocks {
-                match precision {
-                    Precision::Fast => {
-                        let form = kernels::form(packed.layout, digits);
-                        let x = &scratch.rounded[form as usize];
+                let form = kernels::form(packed.layout, digits);
+                let form = form.filter(|_| precision == Precision::Fast);
+                let place = (slab.first_row, n);
+                match form.map(|form| &scratch.rounded[form as usize]) {
+                    Some(x) => {
                         let weights = packed;
-                        multiply_packed(Product { weights, x }, slab.first_row, out, n, team);
+                        let product = Product { weights, x };
+                        share_out(packed, place, out, team, |ranges, out, stride| {
+                            kernels::product(product, ranges, out, stride);
+                        });
                     }
-                    Precision::Exact => {
-                        let place = [slab.first_row, self.cols, n];
-                        multiply_exact(packed, x, out, place, &mut scratch.group);
-                    }
+                    None => share_out(packed, place, out, team, |ranges, out, stride| {
+                        kernels::exact_product(packed, x, ranges, out, stride);
+                    }),
                 }
             } else if slab.int8(precision) {
                 slab.product_int8(x, out, [m, self.cols, n], &mut scratch.slab)?;
@@ -395,11 +386,17 @@ impl Slab {
     }
 }
 
-/// Columns `first ..` of `out [m, n]` by the kernels: one row is split by its elements, several
-/// by rows.
-fn multiply_packed(product: Product<'_>, first: usize, out: &mut [f32], n: usize, team: &Team) {
-    let rows = product.weights.rows;
-    let groups = product.weights.groups();
+/// Columns `first ..` of `out [m, n]` by kernels that are told groups and tokens, where the result
+/// goes, and how far apart its rows are: one row is split by its elements, several by rows.
+fn share_out(
+    weights: &Packed,
+    (first, n): (usize, usize),
+    out: &mut [f32],
+    team: &Team,
+    product: impl Fn([Range<usize>; 2], &mut [f32], usize) + Sync,
+) {
+    let rows = weights.rows;
+    let groups = weights.groups();
     let m = out.len() / n;
     if m == 1 {
         let share = groups.div_ceil(team.size());
@@ -409,7 +406,7 @@ fn multiply_packed(product: Product<'_>, first: usize, out: &mut [f32], n: usize
         let mut parts: Vec<_> = parts.collect();
         team.run(&mut parts, |(i, out)| {
             let groups = *i * share..((*i + 1) * share).min(groups);
-            kernels::product(product, [groups, 0..1], out, rows);
+            product([groups, 0..1], out, rows);
         });
         return;
     }
@@ -418,44 +415,8 @@ fn multiply_packed(product: Product<'_>, first: usize, out: &mut [f32], n: usize
     let mut parts: Vec<_> = out.chunks_mut(share * n).enumerate().collect();
     team.run(&mut parts, |(i, out)| {
         let tokens = *i * share..*i * share + out.len() / n;
-        kernels::product(product, [0..groups, tokens], &mut out[first..], n);
+        product([0..groups, tokens], &mut out[first..], n);
     });
-}
-
-/// Rows of activations that share a pass over a group in the exact product: each takes four of
-/// the sixteen registers that are sure to be there.
-const EXACT_TOKENS: usize = 2;
-
-/// The same with f32 activations and weights; each group is dequantized once for all rows.
-fn multiply_exact(
-    weights: &Packed,
-    x: &[f32],
-    out: &mut [f32],
-    [first, k, n]: [usize; 3],
-    group: &mut Vec<Values>,
-) {
-    group.resize(weights.blocks, NO_VALUES);
-    for g in 0..weights.groups() {
-        kernels::dequantize(weights, g, group);
-        let quads = group.as_flattened();
-        let column = first + g * ROWS;
-        let rows = ROWS.min(weights.rows - g * ROWS);
-        let tiles = x.chunks(EXACT_TOKENS * k);
-        for (x, out) in tiles.zip(out.chunks_mut(EXACT_TOKENS * n)) {
-            if x.len() == EXACT_TOKENS * k {
-                let x = std::array::from_fn(|t| &x[t * k..(t + 1) * k]);
-                let sums = math::dot_quads::<EXACT_TOKENS>(quads, x);
-                for (sums, out) in sums.iter().zip(out.chunks_mut(n)) {
-                    out[column..column + rows].copy_from_slice(&sums[..rows]);
-                }
-                continue;
-            }
-            for (x, out) in x.chunks(k).zip(out.chunks_mut(n)) {
-                let [sums] = math::dot_quads(quads, [x]);
-                out[column..column + rows].copy_from_slice(&sums[..rows]);
-            }
-        }
-    }
 }
 
 /// Products of up to four rows `w [out, K]` with `x [K]`.
