@@ -6,7 +6,7 @@ use super::packed::COLS;
 use crate::gguf::GgmlType;
 use crate::quant::{
     self, BlockIQ4NL, BlockMXFP4, BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0,
-    BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0,
+    BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0, BlockQ8_1, BlockQ8K,
 };
 
 /// What a block of one row says, whatever its type.
@@ -21,12 +21,11 @@ pub(super) struct Unpacked {
 /// The blocks of 32 columns of one row.
 pub(super) fn unpack(ggml_type: GgmlType, bytes: &[u8], out: &mut Vec<Unpacked>) {
     match ggml_type {
-        GgmlType::Q8_0 => each(bytes, |b: &BlockQ8_0| {
-            out.push(Unpacked {
-                codes: b.qs.map(i8::cast_unsigned),
-                factors: [float(b.d), 0.0],
-                steps: [[0; 2]; 2],
-            });
+        GgmlType::Q8_0 => each(bytes, |b: &BlockQ8_0| out.push(signed(&b.qs, float(b.d)))),
+        GgmlType::Q8_1 => each(bytes, |b: &BlockQ8_1| out.push(signed(&b.qs, float(b.d)))),
+        GgmlType::Q8_K => each(bytes, |b: &BlockQ8K| {
+            let blocks = b.qs.as_chunks::<COLS>().0.iter();
+            out.extend(blocks.map(|codes| signed(codes, f32::from_le_bytes(b.d))));
         }),
         GgmlType::Q2_K => each(bytes, |b: &BlockQ2K| super_block(out, quant::codes_q2_k(b))),
         GgmlType::Q3_K => each(bytes, |b: &BlockQ3K| super_block(out, quant::codes_q3_k(b))),
@@ -35,6 +34,14 @@ pub(super) fn unpack(ggml_type: GgmlType, bytes: &[u8], out: &mut Vec<Unpacked>)
         GgmlType::Q6_K => each(bytes, |b: &BlockQ6K| super_block(out, quant::codes_q6_k(b))),
         // Others are packed as they lie in the file.
         _ => {}
+    }
+}
+
+fn signed(codes: &[i8; COLS], scale: f32) -> Unpacked {
+    Unpacked {
+        codes: codes.map(i8::cast_unsigned),
+        factors: [scale, 0.0],
+        steps: [[0; 2]; 2],
     }
 }
 

@@ -2,28 +2,10 @@
 
 use super::{Method, Product, dequantize, exact, form, method, run};
 use crate::backend::BackendError;
-use crate::backend::cpu::packed::{Layout, NO_VALUES, Packed, ROWS};
+use crate::backend::cpu::layout::Layout;
+use crate::backend::cpu::packed::{NO_VALUES, Packed, ROWS};
 use crate::backend::cpu::rounded::{Digits, Rounded};
 use crate::gguf::GgmlType;
-
-/// Every type that has kernels.
-pub(in crate::backend::cpu) const TYPES: [GgmlType; 15] = [
-    GgmlType::F32,
-    GgmlType::F16,
-    GgmlType::BF16,
-    GgmlType::Q4_0,
-    GgmlType::Q4_1,
-    GgmlType::Q5_0,
-    GgmlType::Q5_1,
-    GgmlType::Q8_0,
-    GgmlType::Q2_K,
-    GgmlType::Q3_K,
-    GgmlType::Q4_K,
-    GgmlType::Q5_K,
-    GgmlType::Q6_K,
-    GgmlType::IQ4_NL,
-    GgmlType::MXFP4,
-];
 
 /// `(rows, columns, tokens)`.
 const SIZES: [(usize, usize, usize); 5] = [
@@ -44,7 +26,7 @@ const EXTREMES: [(u8, f32); 4] = [(0xff, 1.0), (0xff, -1.0), (0x80, 1.0), (0x80,
 /// [`BackendError::OutOfMemory`].
 pub(in crate::backend::cpu) fn differing() -> Result<Vec<&'static str>, BackendError> {
     let mut found = Vec::new();
-    for ggml_type in TYPES {
+    for ggml_type in GgmlType::ALL {
         for (method, digits) in kinds() {
             let kind = (ggml_type, method, digits);
             let mut agrees = true;
@@ -98,9 +80,7 @@ fn same(
     bytes: &[u8],
     values: &[f32],
 ) -> Result<bool, BackendError> {
-    let Some(layout) = Layout::of(ggml_type) else {
-        return Ok(false);
-    };
+    let layout = Layout::of(ggml_type);
     let weights = Packed::new((ggml_type, layout, method), [rows, cols], bytes)?;
     let ranges = || [0..rows.div_ceil(ROWS), 0..tokens];
     let mut expected = vec![f32::NAN; rows * tokens];
@@ -145,9 +125,7 @@ fn values_agree(weights: &Packed) -> bool {
 /// Whether all floats of 16 bits are read alike: those that are finite by themselves, and all.
 fn halves_agree(ggml_type: GgmlType) -> Result<bool, BackendError> {
     let mut agree = true;
-    let Some(layout) = Layout::of(ggml_type) else {
-        return Ok(false);
-    };
+    let layout = Layout::of(ggml_type);
     for last in [0x7c00, 0x8000] {
         let positive = (0_u16..last).flat_map(u16::to_le_bytes);
         let negative = (0..last).flat_map(|bits| (bits | 0x8000).to_le_bytes());
@@ -176,7 +154,7 @@ fn settle_floats(ggml_type: GgmlType, bytes: &mut [u8]) {
     // The last bytes of floats; what is kept of them and what is added.
     let (floats, kept, added): (&[usize], u8, u8) = match ggml_type {
         // Between 2^-5 and 2^-3, of either sign.
-        GgmlType::F32 => (&[3], 0x80, 0x3d),
+        GgmlType::F32 | GgmlType::Q8_K => (&[3], 0x80, 0x3d),
         GgmlType::BF16 => (&[1], 0x80, 0x3d),
         // Exponents between -7 and 0.
         GgmlType::MXFP4 => (&[0], 0x07, 0x78),

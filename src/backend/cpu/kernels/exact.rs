@@ -15,8 +15,9 @@ use std::ops::Range;
 use super::dequantize;
 #[cfg(target_arch = "wasm32")]
 use super::floats;
+use crate::backend::cpu::layout::{Floats, Layout};
 use crate::backend::cpu::math;
-use crate::backend::cpu::packed::{COLS, Floats, Group, Layout, NO_VALUES, Packed, ROWS, Values, WIDE};
+use crate::backend::cpu::packed::{COLS, Group, NO_VALUES, Packed, ROWS, Values, WIDE};
 
 /// Rows of activations that share a pass over a slice: each takes four of the sixteen registers
 /// that are sure to be there.
@@ -65,7 +66,10 @@ pub(super) fn run<const PLAIN: bool>(
                 }
             };
             if tokens.len() == 1 {
-                store(tokens.start, slice.single::<PLAIN>(own(tokens.start), &mut buffer));
+                store(
+                    tokens.start,
+                    slice.single::<PLAIN>(own(tokens.start), &mut buffer),
+                );
                 continue;
             }
             let values = slice.values::<PLAIN>(&mut buffer);

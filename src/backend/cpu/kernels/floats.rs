@@ -8,8 +8,9 @@ use std::arch::wasm32::{
 
 use bytemuck::Pod;
 
+use crate::backend::cpu::layout::{Floats, Layout};
 use crate::backend::cpu::math;
-use crate::backend::cpu::packed::{Floats, Group, Layout, Packed, ROWS, Values};
+use crate::backend::cpu::packed::{Group, Packed, ROWS, Values};
 
 /// How a quad of four rows is kept.
 trait Kind {

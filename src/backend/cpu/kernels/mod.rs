@@ -1,9 +1,9 @@
 //! Products of packed weights and activations: `y[t, n] = sum_k w[n, k] x[t, k]`.
 //!
-//! Activations are rounded but for weights that are floats, and where nothing may be: see `exact`
-//! for these products. A *tile* is one group of four rows times one or four rows of activations. Of each block, the
-//! codes' products are summed as integers, exactly; then one multiplication by the scales, one
-//! addition. So every implementation gives the same bits:
+//! Activations are rounded but for weights that are floats, and where nothing may be: these
+//! products are those of `exact`. A *tile* is one group of four rows times one or four rows of
+//! activations. Of each block, the codes' products are summed as integers, exactly; then one
+//! multiplication by the scales, one addition. So every implementation gives the same bits:
 //!
 //! ```text
 //! sum += f32(sum of (code - zero) x) * (scale * x_scale)     for each scale of the block
@@ -34,7 +34,8 @@ use std::ops::Range;
 
 use bytemuck::Pod;
 
-use super::packed::{Group, Layout, Packed, ROWS, Table, Values};
+use super::layout::{Layout, Table};
+use super::packed::{Group, Packed, ROWS, Values};
 use super::rounded::{Block, Digits, Form, Integers, Rounded, Rows, with_rows};
 
 pub(super) use exact::exact_product;

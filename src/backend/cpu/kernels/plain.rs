@@ -1,7 +1,8 @@
 //! The kernels in plain Rust: the same integers, the same order of additions.
 
 use super::{Block, Integers, Kernel, ROWS, TOKENS, Work};
-use crate::backend::cpu::packed::{COLS, Group, widen_codes, widen_signed, widen_table};
+use crate::backend::cpu::codes::{widen_codes, widen_signed, widen_table};
+use crate::backend::cpu::packed::{COLS, Group};
 
 pub(super) fn run<K: Kernel, I: Integers>(work: &Work<'_>, x: &[Block<I>], out: &mut [f32]) {
     let [groups, tokens] = work.ranges.clone();
@@ -70,14 +71,14 @@ fn add_scaled<K: Kernel, I>(
         }
     }
     if K::MINS {
-        for half in 0..K::HALVES {
+        for (mins, x_half) in mins.iter().zip(x.halves).take(K::HALVES) {
             let x_sum = if K::HALVES == 1 {
                 x.scaled_sum
             } else {
-                x.scale * x.halves[half] as f32
+                x.scale * x_half as f32
             };
-            for lane in 0..ROWS {
-                sums[lane] += mins[half][lane] * x_sum;
+            for (sum, min) in sums.iter_mut().zip(mins) {
+                *sum += min * x_sum;
             }
         }
     }

@@ -1,8 +1,9 @@
 //! Packed weights against the plain dequantizer, products against sums in f64.
 
-use super::check::{Random, TYPES, blocks, differing};
+use super::check::{Random, blocks, differing};
 use super::{Method, Product, exact_product, form, product};
-use crate::backend::cpu::packed::{COLS, Layout, NO_VALUES, Packed, ROWS};
+use crate::backend::cpu::layout::Layout;
+use crate::backend::cpu::packed::{COLS, NO_VALUES, Packed, ROWS};
 use crate::backend::cpu::rounded::{
     Block, Bytes, Digits, Form, Halves, Integers, Rounded, Rows, Shifted, Words,
 };
@@ -14,7 +15,7 @@ fn weights(ty: GgmlType, [rows, cols]: [usize; 2], seed: u64) -> (Packed, Vec<f3
     let row_bytes = ty.row_bytes(cols as u64).expect("whole blocks");
     let row_bytes = usize::try_from(row_bytes).expect("small");
     let bytes = blocks(&mut Random(seed), ty, rows * row_bytes);
-    let layout = Layout::of(ty).expect("a type with kernels");
+    let layout = Layout::of(ty);
     let packed =
         Packed::new((ty, layout, Method::Words), [rows, cols], &bytes).expect("memory is there");
     let mut values = vec![f32::NAN; rows * cols];
@@ -32,7 +33,7 @@ fn words(rounded: &Rounded) -> &[Block<Words>] {
 
 #[test]
 fn packed_rows_read_as_the_plain_dequantizer_reads_them() {
-    for ty in TYPES {
+    for ty in GgmlType::ALL {
         for rows in [1, 4, 7] {
             let cols = 512;
             let (packed, want) = weights(ty, [rows, cols], 3);
@@ -53,7 +54,7 @@ fn packed_rows_read_as_the_plain_dequantizer_reads_them() {
 #[test]
 fn products_are_the_sums_of_rounded_activations() {
     let [rows, cols, tokens] = [9, 768, 7];
-    for ty in TYPES {
+    for ty in GgmlType::ALL {
         let (packed, values) = weights(ty, [rows, cols], 4);
         let mut random = Random(5);
         let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
@@ -109,7 +110,7 @@ fn assert_sum(ty: GgmlType, (weights, x): (&[f32], &[f64]), found: f32) {
 #[test]
 fn exact_products_are_the_sums_of_the_activations() {
     let [rows, cols, tokens] = [9, 768, 5];
-    for ty in TYPES {
+    for ty in GgmlType::ALL {
         let (packed, values) = weights(ty, [rows, cols], 8);
         let mut random = Random(9);
         let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
@@ -136,7 +137,7 @@ fn floats_that_are_not_finite_are_read_as_they_are() {
         bytes[2 * at..][..2].copy_from_slice(&half.to_le_bytes());
     }
     for ty in [GgmlType::F16, GgmlType::BF16] {
-        let layout = Layout::of(ty).expect("a type with kernels");
+        let layout = Layout::of(ty);
         let packed = Packed::new((ty, layout, Method::Words), [4, 32], &bytes);
         let packed = packed.expect("memory is there");
         assert_eq!(packed.finite, ty == GgmlType::BF16);
@@ -147,7 +148,8 @@ fn floats_that_are_not_finite_are_read_as_they_are() {
         for (row, (want, sum)) in want.chunks(32).zip(sums).enumerate() {
             let mut got = [0.0; 32];
             packed.read_row(row, &mut got);
-            let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
+            let same =
+                |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
             assert!(want.iter().zip(&got).all(same), "{ty}: {got:?}");
             let total: f32 = want.iter().sum();
             assert_eq!(total.is_nan(), sum.is_nan(), "{ty}, row {row}");

@@ -10,8 +10,8 @@ mod words;
 
 use std::arch::wasm32::{
     f32x4_add, f32x4_convert_i32x4, f32x4_mul, f32x4_splat, i16x8_extend_low_i8x16, i32x4_add,
-    i32x4_extend_high_i16x8, i32x4_extend_low_i16x8, i64x2_splat, i32x4_shuffle, i32x4_splat, i32x4_sub, u8x16_splat, u16x8_shl,
-    u16x8_shr, v128, v128_and, v128_or,
+    i32x4_extend_high_i16x8, i32x4_extend_low_i16x8, i32x4_shuffle, i32x4_splat, i32x4_sub,
+    i64x2_splat, u8x16_splat, u16x8_shl, u16x8_shr, v128, v128_and, v128_or,
 };
 
 #[cfg(feature = "relaxed-simd")]
@@ -280,13 +280,13 @@ fn scaled<K: Kernel, I>(
         sum = f32x4_add(sum, f32x4_mul(f32x4_convert_i32x4(total), factor));
     }
     if K::MINS {
-        for half in 0..K::HALVES {
+        for (mins, x_half) in mins.into_iter().zip(x.halves).take(K::HALVES) {
             let x_sum = if K::HALVES == 1 {
                 x.scaled_sum
             } else {
-                x.scale * x.halves[half] as f32
+                x.scale * x_half as f32
             };
-            sum = f32x4_add(sum, f32x4_mul(mins[half], f32x4_splat(x_sum)));
+            sum = f32x4_add(sum, f32x4_mul(mins, f32x4_splat(x_sum)));
         }
     }
     sum
