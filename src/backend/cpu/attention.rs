@@ -17,6 +17,10 @@ use crate::backend::step::{Sequence, StepState};
 /// Positions of a tile: 32 values of 64 elements are 8 KiB, a quarter of a first-level cache.
 const TILE: usize = 32;
 
+/// Query heads that share a pass over a tile: each takes four of the sixteen registers that are
+/// sure to be there.
+const HEADS: usize = 2;
+
 /// Values whose sum is held in registers while a tile's positions pass.
 const LANES: usize = 16;
 
@@ -69,7 +73,7 @@ impl Scratch {
     }
 }
 
-/// All rows and heads: queries of `qkv [T, (H + 2 G) D]` → `out [T, H D]`. One scratch a thread.
+/// All rows and heads: queries of `qkv [T, (H + 2 G) D]` → `out [T, H D]`. One scratch a part.
 pub(super) fn attention(
     op: &Attention,
     step: &StepState,
@@ -78,18 +82,27 @@ pub(super) fn attention(
     (scratch, team): (&mut [Scratch], &Team),
 ) {
     let heads = &op.heads;
-    let group_len = heads.num_heads / heads.num_kv_heads * heads.head_dim;
-    // Thread by thread in turn, since later rows see more positions.
+    let group = heads.num_heads / heads.num_kv_heads;
+    // Alone, a thread reads keys and values once for all heads of a group.
+    let heads_at_once = if team.threads() == 1 { group } else { HEADS };
+    // Part by part in turn, since later rows see more positions.
     let mut parts: Vec<_> = scratch.iter_mut().map(|own| (own, Vec::new())).collect();
     let count = parts.len();
     let rows = step
         .sequences
         .iter()
         .flat_map(|s| (0..s.rows).map(move |i| (s, i)));
-    let heads_of_rows = rows.flat_map(|row| (0..heads.num_kv_heads).map(move |g| (row, g)));
-    for (unit, (place, out)) in heads_of_rows.zip(out.chunks_mut(group_len)).enumerate() {
-        let ((sequence, i), kv_head) = place;
-        let queries = (sequence.first_row + i) * heads.qkv_len() + kv_head * group_len;
+    let groups = rows.flat_map(|row| (0..heads.num_kv_heads).map(move |g| (row, g)));
+    let units = groups
+        .zip(out.chunks_mut(group * heads.head_dim))
+        .flat_map(|(place, out)| {
+            let some = out.chunks_mut(heads_at_once * heads.head_dim).enumerate();
+            some.map(move |(unit, out)| (place, unit * heads_at_once, out))
+        });
+    for (unit, (((sequence, i), kv_head), first, out)) in units.enumerate() {
+        let head = kv_head * group + first;
+        let queries = (sequence.first_row + i) * heads.qkv_len() + head * heads.head_dim;
+        let queries = &qkv[queries..][..out.len()];
         let place = Place {
             op,
             step,
@@ -97,7 +110,6 @@ pub(super) fn attention(
             sequence,
             kv_head,
         };
-        let queries = &qkv[queries..][..group_len];
         parts[unit % count].1.push((place, i, queries, out));
     }
     team.run(&mut parts, |(scratch, units)| {
@@ -118,7 +130,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The query heads of a group at `position`: `queries [H / G, D]` → `out [H / G, D]`.
+    /// Query heads of a group at `position`: `queries [T, D]` → `out [T, D]`.
     fn attend(&self, position: usize, queries: &[f32], out: &mut [f32], scratch: &mut Scratch) {
         let head_dim = self.op.heads.head_dim;
         let block_tokens = self.blocks.block_tokens();
@@ -160,11 +172,17 @@ impl Place<'_> {
     ) {
         let head_dim = self.op.heads.head_dim;
         let count = keys.len() / head_dim;
-        for (query, scores) in queries
-            .chunks(head_dim)
-            .zip(scratch.scores.chunks_mut(TILE))
-        {
-            score(query, keys, self.op.scale, &mut scores[..count]);
+        if self.sequence.rows == 1 {
+            // Between two tokens all weights have passed through the caches.
+            math::fetch(keys);
+            math::fetch(values);
+        }
+        let queries = queries.chunks(HEADS * head_dim);
+        for (queries, scores) in queries.zip(scratch.scores.chunks_mut(HEADS * TILE)) {
+            match queries.len() / head_dim {
+                HEADS => score::<HEADS>(queries, keys, self.op.scale, scores),
+                _ => score::<1>(queries, keys, self.op.scale, scores),
+            }
         }
         let heads = scratch
             .scores
@@ -187,44 +205,61 @@ impl Place<'_> {
                 *max = tile_max;
             }
             *sum += math::exp_and_sum(scores, *max);
-            add_weighted(scores, values, out);
+        }
+        let weights = scratch.scores.chunks(HEADS * TILE);
+        for (weights, out) in weights.zip(out.chunks_mut(HEADS * head_dim)) {
+            match out.len() / head_dim {
+                HEADS => add_weighted::<HEADS>(weights, values, out),
+                _ => add_weighted::<1>(weights, values, out),
+            }
         }
     }
 }
 
-/// `scores[s] = scale * query · keys[s]`: `keys [scores, D]`, four at a time.
-fn score(query: &[f32], keys: &[f32], scale: f32, scores: &mut [f32]) {
-    let head_dim = query.len();
-    for (keys, scores) in keys.chunks(4 * head_dim).zip(scores.chunks_mut(4)) {
-        if let Ok(scores) = <&mut [f32; 4]>::try_from(&mut *scores) {
-            let key = |i: usize| &keys[i * head_dim..(i + 1) * head_dim];
-            let dots = math::dot_4([key(0), key(1), key(2), key(3)], query);
-            *scores = dots.map(|dot| dot * scale);
-            continue;
-        }
-        for (key, score) in keys.chunks(head_dim).zip(scores) {
-            *score = math::dot(query, key) * scale;
+/// `scores[h, s] = scale * queries[h] · keys[s]`: `queries [T, D]`, `keys [count, D]` → `scores
+/// [T, TILE]`, four keys at a time.
+fn score<const T: usize>(queries: &[f32], keys: &[f32], scale: f32, scores: &mut [f32]) {
+    let head_dim = queries.len() / T;
+    let queries: [&[f32]; T] = std::array::from_fn(|t| &queries[t * head_dim..][..head_dim]);
+    for (i, keys) in keys.chunks(4 * head_dim).enumerate() {
+        // Fewer than four at the end: the last one stands for those that are not there.
+        let last = keys.len() / head_dim - 1;
+        let key = |i: usize| &keys[i.min(last) * head_dim..][..head_dim];
+        let dots = math::dot_4([key(0), key(1), key(2), key(3)], queries);
+        for (t, dots) in dots.iter().enumerate() {
+            let scores = &mut scores[t * TILE + 4 * i..][..4];
+            for (score, dot) in scores.iter_mut().zip(dots) {
+                *score = dot * scale;
+            }
         }
     }
 }
 
-/// `out[d] += sum_s weights[s] values[s, d]`.
-fn add_weighted(weights: &[f32], values: &[f32], out: &mut [f32]) {
-    let head_dim = out.len();
-    let (chunks, rest) = out.as_chunks_mut::<LANES>();
-    for (c, chunk) in chunks.iter_mut().enumerate() {
-        let mut sums = [0.0_f32; LANES];
-        for (weight, value) in weights.iter().zip(values.chunks_exact(head_dim)) {
-            if let Some(value) = value[c * LANES..].first_chunk::<LANES>() {
-                for lane in 0..LANES {
-                    sums[lane] += weight * value[lane];
+/// `out[h, d] += sum_s weights[h, s] values[s, d]`: `weights [T, TILE]`, `values [count, D]`,
+/// `out [T, D]`.
+fn add_weighted<const T: usize>(weights: &[f32], values: &[f32], out: &mut [f32]) {
+    let head_dim = out.len() / T;
+    let count = values.len() / head_dim;
+    let weights: [&[f32]; T] = std::array::from_fn(|t| &weights[t * TILE..][..count]);
+    let whole = head_dim / LANES * LANES;
+    for first in (0..whole).step_by(LANES) {
+        let mut sums = [[0.0_f32; LANES]; T];
+        for (s, value) in values.chunks_exact(head_dim).enumerate() {
+            if let Some(value) = value[first..].first_chunk::<LANES>() {
+                for t in 0..T {
+                    for lane in 0..LANES {
+                        sums[t][lane] += weights[t][s] * value[lane];
+                    }
                 }
             }
         }
-        math::add(chunk, &sums);
+        for (sums, out) in sums.iter().zip(out.chunks_mut(head_dim)) {
+            math::add(&mut out[first..first + LANES], sums);
+        }
     }
-    let start = head_dim - rest.len();
-    for (weight, value) in weights.iter().zip(values.chunks_exact(head_dim)) {
-        math::add_scaled(rest, *weight, &value[start..]);
+    for (weights, out) in weights.iter().zip(out.chunks_mut(head_dim)) {
+        for (weight, value) in weights.iter().zip(values.chunks_exact(head_dim)) {
+            math::add_scaled(&mut out[whole..], *weight, &value[whole..]);
+        }
     }
 }

@@ -18,26 +18,29 @@ pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     total(sums) + rest
 }
 
-/// Four dot products that share `x`: rows `w [4, K]`, `x [K]`.
-pub(super) fn dot_4(w: [&[f32]; 4], x: &[f32]) -> [f32; 4] {
-    const STEP: usize = 8;
-    let (x_chunks, x_rest) = x.as_chunks::<STEP>();
-    let chunks = w.map(|row| row.as_chunks::<STEP>().0);
-    let [w0, w1, w2, w3] = chunks;
-    let mut sums = [[0.0_f32; STEP]; 4];
-    for ((((x, w0), w1), w2), w3) in x_chunks.iter().zip(w0).zip(w1).zip(w2).zip(w3) {
-        for lane in 0..STEP {
-            sums[0][lane] += w0[lane] * x[lane];
-            sums[1][lane] += w1[lane] * x[lane];
-            sums[2][lane] += w2[lane] * x[lane];
-            sums[3][lane] += w3[lane] * x[lane];
+/// Dot products of four rows `w [4, K]` with `T` rows `x [T, K]`.
+pub(super) fn dot_4<const T: usize>(w: [&[f32]; 4], x: [&[f32]; T]) -> [[f32; 4]; T] {
+    let (first, rest) = x[0].as_chunks::<4>();
+    let quads = first.len();
+    let w_quads = w.map(|row| &row.as_chunks::<4>().0[..quads]);
+    let x_quads = x.map(|row| &row.as_chunks::<4>().0[..quads]);
+    let mut sums = [[[0.0_f32; 4]; 4]; T];
+    for k in 0..quads {
+        for t in 0..T {
+            for row in 0..4 {
+                for lane in 0..4 {
+                    sums[t][row][lane] += w_quads[row][k][lane] * x_quads[t][k][lane];
+                }
+            }
         }
     }
-    let mut out = total_4(sums);
-    if !x_rest.is_empty() {
-        for (out, row) in out.iter_mut().zip(w) {
-            let tail = &row[x.len() - x_rest.len()..];
-            *out += tail.iter().zip(x_rest).map(|(w, x)| w * x).sum::<f32>();
+    let mut out = sums.each_ref().map(total_rows);
+    if !rest.is_empty() {
+        for (out, x) in out.iter_mut().zip(x) {
+            for (out, row) in out.iter_mut().zip(w) {
+                let tail = row[4 * quads..].iter().zip(&x[4 * quads..]);
+                *out += tail.map(|(w, x)| w * x).sum::<f32>();
+            }
         }
     }
     out
@@ -68,15 +71,17 @@ pub(super) fn total_rows(rows: &[[f32; 4]; 4]) -> [f32; 4] {
     rows.map(total)
 }
 
-/// Sums of four rows of lanes, transposed on the way: one addition serves four sums.
-fn total_4(lanes: [[f32; 8]; 4]) -> [f32; 4] {
-    let mut halves = [[0.0_f32; 4]; 4];
-    for (half, row) in halves.iter_mut().zip(&lanes) {
-        for lane in 0..4 {
-            half[lane] = row[lane] + row[lane + 4];
+/// Brings `x` into the nearest cache: one value of each line, in the order of memory, which is
+/// read ahead of one ascending stream, but not of the short ones that use the values.
+pub(super) fn fetch(x: &[f32]) {
+    const LINE: usize = 16;
+    let mut sums = [0.0_f32; 4];
+    for lines in x.chunks_exact(4 * LINE) {
+        for (i, sum) in sums.iter_mut().enumerate() {
+            *sum += lines[i * LINE];
         }
     }
-    std::array::from_fn(|row| (halves[row][0] + halves[row][2]) + (halves[row][1] + halves[row][3]))
+    std::hint::black_box(sums);
 }
 
 /// Sum of lanes by halves.
@@ -262,8 +267,9 @@ mod tests {
             // Small integers: every order of summation is exact.
             let want: f32 = a.iter().zip(&b).map(|(a, b)| a * b).sum();
             assert_eq!(dot(&a, &b), want);
-            assert_eq!(dot_4([&a, &b, &a, &b], &b)[0], want);
-            assert_eq!(dot_4([&b, &b, &b, &a], &b)[3], want);
+            let [[first, ..], [_, second, ..]] = dot_4([&a, &b, &a, &b], [&b, &a]);
+            assert_eq!([first, second], [want; 2]);
+            assert_eq!(dot_4([&b, &b, &b, &a], [&b])[0][3], want);
         }
     }
 }

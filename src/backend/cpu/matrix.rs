@@ -188,7 +188,7 @@ impl Matrix {
         if precision == Precision::Fast {
             for rounded in &mut scratch.rounded {
                 if self.takes(rounded.form(), digits) {
-                    rounded.fill(x, self.cols);
+                    rounded.fill(x, self.cols, team);
                 }
             }
         }
@@ -260,7 +260,8 @@ fn share_out(
     let groups = weights.groups();
     let m = out.len() / n;
     if m == 1 {
-        let share = groups.div_ceil(team.size());
+        // No more parts than threads: memory is read fastest in long pieces.
+        let share = groups.div_ceil(team.threads());
         let parts = out[first..first + rows]
             .chunks_mut(share * ROWS)
             .enumerate();

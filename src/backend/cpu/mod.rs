@@ -65,7 +65,7 @@ struct Scratch {
     /// Products before what follows them, `[T, max(2 F, C)]`.
     projected: Vec<f32>,
     product: ProductScratch,
-    /// Of each thread.
+    /// Of each part.
     attention: Vec<attention::Scratch>,
 }
 
@@ -268,9 +268,9 @@ impl Scratch {
         shape: &ModelShape,
         precision: Precision,
         matrices: &[Matrix],
-        threads: usize,
+        parts: usize,
     ) -> Result<Self, BackendError> {
-        let attention = (0..threads).map(|_| attention::Scratch::new(&shape.heads));
+        let attention = (0..parts).map(|_| attention::Scratch::new(&shape.heads));
         let rows = shape.max_rows;
         let widest = shape.hidden_size.max(2 * shape.intermediate_size);
         Ok(Self {
@@ -331,7 +331,7 @@ impl Backend for CpuBackend {
 
     fn prepare(&mut self, shape: &ModelShape) -> Result<(), BackendError> {
         self.ledger.check_prepare(shape)?;
-        let scratch = Scratch::new(shape, self.precision, &self.matrices, self.team.threads())?;
+        let scratch = Scratch::new(shape, self.precision, &self.matrices, self.team.size())?;
         let ropes = self.ledger.ropes.iter();
         let ropes = ropes.map(|rope| RopeTable::new(rope, shape.max_rows));
         self.ropes = ropes.collect::<Result<_, _>>()?;

@@ -140,6 +140,17 @@ impl Packed {
         }
     }
 
+    /// All of them, one behind the other.
+    #[cfg(target_arch = "wasm32")]
+    pub(super) fn all(&self) -> Group<'_> {
+        Group {
+            codes: &self.codes,
+            factors: &self.factors,
+            steps: &self.steps,
+            sums: &self.sums,
+        }
+    }
+
     /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
         self.codes.len() + self.steps.len() + 4 * self.factors.len() + 2 * self.sums.len()

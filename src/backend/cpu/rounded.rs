@@ -8,6 +8,7 @@
 
 use super::kernels::Method;
 use super::packed::COLS;
+use super::team::Team;
 use crate::backend::BackendError;
 
 /// How much of an activation is kept, where there is a choice.
@@ -213,9 +214,9 @@ impl Rounded {
     }
 
     /// Rounds rows of `cols` elements, a multiple of 32.
-    pub(super) fn fill(&mut self, x: &[f32], cols: usize) {
+    pub(super) fn fill(&mut self, x: &[f32], cols: usize, team: &Team) {
         self.blocks = cols / COLS;
-        with_rows!(&mut self.rows, blocks => fill(self.form, x, blocks));
+        with_rows!(&mut self.rows, blocks => fill(self.form, (x, cols), blocks, team));
     }
 
     /// Blocks of a row.
@@ -241,8 +242,12 @@ fn reserve<I>(blocks: &mut Vec<Block<I>>, len: usize) -> Result<(), BackendError
     })
 }
 
-fn fill<I: Integers>(form: Form, x: &[f32], out: &mut Vec<Block<I>>) {
-    let (x, _) = x.as_chunks::<COLS>();
+fn fill<I: Integers + Send>(
+    form: Form,
+    (x, cols): (&[f32], usize),
+    out: &mut Vec<Block<I>>,
+    team: &Team,
+) {
     let none = Block {
         integers: I::ZERO,
         scale: 0.0,
@@ -250,28 +255,34 @@ fn fill<I: Integers>(form: Form, x: &[f32], out: &mut Vec<Block<I>>) {
         scaled_sum: 0.0,
         halves: [0; 2],
     };
-    out.resize(x.len(), none);
-    for (out, x) in out.iter_mut().zip(x) {
-        let (scale, rounded) = round(form, x);
-        let halves = [0, 1].map(|half| {
-            let mut lanes = [0; 4];
-            for x in rounded.as_chunks::<4>().0.iter().skip(4 * half).take(4) {
-                for lane in 0..4 {
-                    lanes[lane] += x[lane];
-                }
+    out.resize(x.len() / COLS, none);
+    team.run_rows((x, cols), (out, cols / COLS), |x, out| {
+        for (x, out) in x.as_chunks::<COLS>().0.iter().zip(out) {
+            *out = block(form, x);
+        }
+    });
+}
+
+fn block<I: Integers>(form: Form, x: &[f32; COLS]) -> Block<I> {
+    let (scale, rounded) = round(form, x);
+    let halves = [0, 1].map(|half| {
+        let mut lanes = [0; 4];
+        for x in rounded.as_chunks::<4>().0.iter().skip(4 * half).take(4) {
+            for lane in 0..4 {
+                lanes[lane] += x[lane];
             }
-            lanes.iter().sum()
-        });
-        let sum = halves[0] + halves[1];
-        #[expect(clippy::cast_possible_truncation, reason = "at most 8191 in size")]
-        let integers = I::of(&rounded.map(|x| x as i16));
-        *out = Block {
-            integers,
-            scale,
-            sum,
-            scaled_sum: scale * sum as f32,
-            halves,
-        };
+        }
+        lanes.iter().sum()
+    });
+    let sum = halves[0] + halves[1];
+    #[expect(clippy::cast_possible_truncation, reason = "at most 8191 in size")]
+    let integers = I::of(&rounded.map(|x| x as i16));
+    Block {
+        integers,
+        scale,
+        sum,
+        scaled_sum: scale * sum as f32,
+        halves,
     }
 }
 

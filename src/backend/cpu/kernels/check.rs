@@ -5,6 +5,7 @@ use crate::backend::BackendError;
 use crate::backend::cpu::layout::Layout;
 use crate::backend::cpu::packed::{NO_VALUES, Packed, ROWS};
 use crate::backend::cpu::rounded::{Digits, Rounded};
+use crate::backend::cpu::team::Team;
 use crate::gguf::GgmlType;
 
 /// `(rows, columns, tokens)`.
@@ -90,7 +91,7 @@ fn same(
     let mut agree = same_bits(&expected, &found) && values_agree(&weights);
     if let Some(form) = form(layout, digits) {
         let mut x = Rounded::new(form, method);
-        x.fill(values, cols);
+        x.fill(values, cols, &Team::alone());
         let product = Product {
             weights: &weights,
             x: &x,

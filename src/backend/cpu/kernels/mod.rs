@@ -75,7 +75,7 @@ pub(super) struct Product<'a> {
 }
 
 /// How a block's codes are read; the parameters of a kernel.
-pub(super) trait Kernel {
+pub(super) trait Kernel: Copy {
     /// See [`Layout::Codes`]; 8 where codes are signed bytes.
     const LOW: usize;
     const HIGH: usize;
@@ -99,7 +99,7 @@ macro_rules! kernels {
     ($($name:ident: $low:literal $high:literal $halves:literal $mins:literal $wide:literal
         $zero:literal $table:expr, $parts:literal $factors:literal $steps:literal;)*) => {
         $(
-            #[derive(Debug)]
+            #[derive(Clone, Copy, Debug)]
             struct $name;
             impl Kernel for $name {
                 const LOW: usize = $low;

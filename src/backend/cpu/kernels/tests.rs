@@ -7,6 +7,7 @@ use crate::backend::cpu::packed::{COLS, NO_VALUES, Packed, ROWS};
 use crate::backend::cpu::rounded::{
     Block, Bytes, Digits, Form, Halves, Integers, Rounded, Rows, Shifted, Words,
 };
+use crate::backend::cpu::team::Team;
 use crate::gguf::GgmlType;
 use crate::quant;
 
@@ -63,7 +64,7 @@ fn products_are_the_sums_of_rounded_activations() {
                 continue;
             };
             let mut rounded = Rounded::new(form, Method::Words);
-            rounded.fill(&x, cols);
+            rounded.fill(&x, cols, &Team::alone());
             let mut found = vec![f32::NAN; rows * tokens];
             let whole = Product {
                 weights: &packed,
@@ -166,7 +167,7 @@ fn a_part_of_a_product_has_the_bits_of_the_whole() {
     let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
     let form = form(packed.layout, Digits::Few).expect("rounded activations");
     let mut rounded = Rounded::new(form, Method::Words);
-    rounded.fill(&x, cols);
+    rounded.fill(&x, cols, &Team::alone());
     let of = Product {
         weights: &packed,
         x: &rounded,
@@ -193,7 +194,7 @@ fn what_is_not_finite_stays_so() {
         x[3] = f32::NAN;
         x[40] = f32::INFINITY;
         x[64..96].fill(0.0);
-        rounded.fill(&x, 128);
+        rounded.fill(&x, 128, &Team::alone());
         let [a, b, c, d] = words(&rounded) else {
             panic!("four blocks");
         };

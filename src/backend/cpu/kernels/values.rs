@@ -11,7 +11,7 @@ use crate::backend::cpu::packed::{Group, ROWS, Values};
 
 /// A group, in the order in which it is packed.
 pub(super) fn dequantize<K: Kernel>(group: Group<'_>, out: &mut [Values]) {
-    let factors = Factors::<K>::new(group, out.len());
+    let factors = Factors::<K>::new(group).part(0, out.len());
     let blocks = bytemuck::cast_slice::<u8, K::Codes>(group.codes);
     for (b, (block, out)) in blocks.iter().zip(out).enumerate() {
         let [scales, mins] = factors.of(b).map(|both| both.map(splat_lanes));

@@ -97,11 +97,11 @@ impl Team {
     }
 
     /// Runs `work` on every row of `x` and that of `out`, which have so many elements each.
-    pub(super) fn run_rows(
+    pub(super) fn run_rows<T: Send>(
         &self,
         (x, x_width): (&[f32], usize),
-        (out, out_width): (&mut [f32], usize),
-        work: impl Fn(&[f32], &mut [f32]) + Sync,
+        (out, out_width): (&mut [T], usize),
+        work: impl Fn(&[f32], &mut [T]) + Sync,
     ) {
         let rows = out.len() / out_width;
         let share = rows.div_ceil(self.size()).max(1);

@@ -49,7 +49,7 @@ trait Dot {
     /// The sums of four rows.
     fn total(sum: Self::Sum) -> v128;
     /// The total of a block of signed codes, less what a shift of the activations has added.
-    fn unshift(total: v128, group: Group<'_>, b: usize) -> v128;
+    fn unshift(total: v128, sums: &[[i16; ROWS]], b: usize) -> v128;
 }
 
 /// Groups that share the activations of a single row.
@@ -87,50 +87,39 @@ pub(super) fn run<K: Kernel>(work: &Work<'_>, out: &mut [f32]) {
     }
 }
 
-/// [`run`] with activations of this kind. Groups are taken two at a time where one row of
-/// activations leaves registers for it.
+/// [`run`] with activations of this kind. A single row leaves registers for two groups at a time,
+/// half of the range apart: memory is read ahead of ascending streams, and two groups side by side
+/// would make one that goes to and fro.
 #[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
 fn run_with<K: Kernel, D: Dot>(work: &Work<'_>, x: &[Block<D::Integers>], out: &mut [f32]) {
     let [groups, tokens] = work.ranges.clone();
+    let weights = Weights::<K>::new(work.product.weights.all(), work.product.x.blocks());
     let mut group = groups.start;
     if tokens.len() == 1 {
+        let x = work.tokens(x, tokens.start);
         let step = groups.len() / GROUPS;
         for first in group..group + step {
-            let groups: [usize; GROUPS] = std::array::from_fn(|i| first + i * step);
-            run_group::<K, D, GROUPS, 1>(work, groups, x, out);
+            let numbers: [usize; GROUPS] = std::array::from_fn(|i| first + i * step);
+            let sums = tile::<K, D, GROUPS, 1>(&numbers.map(|number| weights.group(number)), x);
+            for (number, [sum]) in numbers.into_iter().zip(sums) {
+                work.store((number, tokens.start), bytemuck::cast(sum), out);
+            }
         }
         group += GROUPS * step;
     }
     for group in group..groups.end {
-        run_group::<K, D, 1, TOKENS>(work, [group], x, out);
-    }
-}
-
-/// All tokens with `G` groups, `T` at a time.
-#[inline]
-#[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
-fn run_group<K: Kernel, D: Dot, const G: usize, const T: usize>(
-    work: &Work<'_>,
-    numbers: [usize; G],
-    x: &[Block<D::Integers>],
-    out: &mut [f32],
-) {
-    let tokens = work.ranges[1].clone();
-    let groups: [Group<'_>; G] = numbers.map(|group| work.product.weights.group(group));
-    let mut token = tokens.start;
-    while token + T <= tokens.end {
-        let sums = tile::<K, D, G, T>(groups, work.tokens(x, token));
-        for (g, sums) in sums.into_iter().enumerate() {
+        let weights = [weights.group(group)];
+        let mut token = tokens.start;
+        while token + TOKENS <= tokens.end {
+            let [sums] = tile::<K, D, 1, TOKENS>(&weights, work.tokens(x, token));
             for (t, sum) in sums.into_iter().enumerate() {
-                work.store((numbers[g], token + t), bytemuck::cast(sum), out);
+                work.store((group, token + t), bytemuck::cast(sum), out);
             }
+            token += TOKENS;
         }
-        token += T;
-    }
-    for token in token..tokens.end {
-        let sums = tile::<K, D, G, 1>(groups, work.tokens(x, token));
-        for (g, [sum]) in sums.into_iter().enumerate() {
-            work.store((numbers[g], token), bytemuck::cast(sum), out);
+        for token in token..tokens.end {
+            let [[sum]] = tile::<K, D, 1, 1>(&weights, work.tokens(x, token));
+            work.store((group, token), bytemuck::cast(sum), out);
         }
     }
 }
@@ -138,30 +127,71 @@ fn run_group<K: Kernel, D: Dot, const G: usize, const T: usize>(
 #[inline]
 #[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
 fn tile<K: Kernel, D: Dot, const G: usize, const T: usize>(
-    groups: [Group<'_>; G],
+    groups: &[Weights<'_, K>; G],
     x: [&[Block<D::Integers>]; T],
 ) -> [[v128; T]; G] {
     let len = x[0].len();
     let x = x.map(|x| &x[..len]);
-    let codes = groups.map(|group| &bytemuck::cast_slice::<u8, K::Codes>(group.codes)[..len]);
-    let factors = groups.map(|group| Factors::<K>::new(group, len));
+    let groups = groups.map(|group| group.cut(len));
     let mut sums = [[f32x4_splat(0.0); T]; G];
     for b in 0..len {
-        let parts: [&[[u8; 16]]; G] = std::array::from_fn(|g| codes[g][b].as_ref());
+        let parts: [&[[u8; 16]]; G] = std::array::from_fn(|g| groups[g].codes[b].as_ref());
         let x: [&Block<D::Integers>; T] = std::array::from_fn(|t| &x[t][b]);
         let totals = totals::<K, D, G, T>(parts, x);
         for g in 0..G {
-            let factors = factors[g].of(b);
+            let factors = groups[g].factors.of(b);
             for t in 0..T {
                 let mut totals = totals[g][t];
                 if K::SIGNED {
-                    totals[0] = D::unshift(totals[0], groups[g], b);
+                    totals[0] = D::unshift(totals[0], groups[g].sums, b);
                 }
                 sums[g][t] = scaled::<K, _>(sums[g][t], totals, factors, x[t]);
             }
         }
     }
     sums
+}
+
+/// Packed groups as a kernel reads them.
+#[derive(Clone, Copy)]
+struct Weights<'a, K: Kernel> {
+    /// Of a group.
+    blocks: usize,
+    codes: &'a [K::Codes],
+    factors: Factors<'a, K>,
+    sums: &'a [[i16; ROWS]],
+}
+
+impl<'a, K: Kernel> Weights<'a, K> {
+    fn new(groups: Group<'a>, blocks: usize) -> Self {
+        Self {
+            blocks,
+            codes: bytemuck::cast_slice(groups.codes),
+            factors: Factors::new(groups),
+            sums: groups.sums.as_chunks().0,
+        }
+    }
+
+    #[inline]
+    fn group(&self, number: usize) -> Self {
+        let (first, len) = (number * self.blocks, self.blocks);
+        Self {
+            codes: &self.codes[first..first + len],
+            factors: self.factors.part(first, len),
+            sums: self.sums.get(first..first + len).unwrap_or_default(),
+            ..*self
+        }
+    }
+
+    /// Blocks `.. len`, so that a loop over so many has nothing to check.
+    #[inline]
+    fn cut(self, len: usize) -> Self {
+        Self {
+            codes: &self.codes[..len],
+            factors: self.factors.part(0, len),
+            ..self
+        }
+    }
 }
 
 /// Sums of the products of a block's integers: all of it, or of each half where those have
@@ -301,15 +331,27 @@ pub(super) struct Factors<'a, K: Kernel> {
 
 impl<'a, K: Kernel> Factors<'a, K> {
     #[inline]
-    pub(super) fn new(group: Group<'a>, blocks: usize) -> Self {
-        let (factors, steps) = if K::WIDE {
-            (blocks / WIDE, blocks)
-        } else {
-            (blocks, 0)
-        };
+    pub(super) fn new(groups: Group<'a>) -> Self {
         Self {
-            factors: &bytemuck::cast_slice(group.factors)[..factors],
-            steps: &bytemuck::cast_slice(group.steps)[..steps],
+            factors: bytemuck::cast_slice(groups.factors),
+            steps: bytemuck::cast_slice(groups.steps),
+        }
+    }
+
+    /// Those of `len` blocks, whole ones of [`WIDE`] where factors are.
+    #[inline]
+    pub(super) fn part(self, first: usize, len: usize) -> Self {
+        let part = |first: usize, len: usize| first..first + len;
+        if K::WIDE {
+            Self {
+                factors: &self.factors[part(first / WIDE, len / WIDE)],
+                steps: &self.steps[part(first, len)],
+            }
+        } else {
+            Self {
+                factors: &self.factors[part(first, len)],
+                steps: &[],
+            }
         }
     }
 

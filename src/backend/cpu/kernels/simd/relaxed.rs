@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 
 use super::{Dot, load};
 use crate::backend::cpu::kernels::Method;
-use crate::backend::cpu::packed::Group;
+use crate::backend::cpu::packed::ROWS;
 use crate::backend::cpu::rounded::{Bytes, Halves, Integers, Shifted};
 
 /// Which of the two dot products is the faster: where 127 x 255 twice does not fit, pairs are
@@ -121,7 +121,7 @@ impl<I: Planes> Dot for Pairs<I> {
     }
 
     #[inline]
-    fn unshift(total: v128, _: Group<'_>, _: usize) -> v128 {
+    fn unshift(total: v128, _: &[[i16; ROWS]], _: usize) -> v128 {
         total
     }
 }
@@ -175,8 +175,8 @@ impl<I: Planes> Dot for Quads<I> {
 
     /// The shift has added itself times the sums of the signed codes.
     #[inline]
-    fn unshift(total: v128, group: Group<'_>, b: usize) -> v128 {
-        let [a, b, c, d] = group.sums.as_chunks::<4>().0[b];
+    fn unshift(total: v128, sums: &[[i16; ROWS]], b: usize) -> v128 {
+        let [a, b, c, d] = sums[b];
         let sums = i32x4(a.into(), b.into(), c.into(), d.into());
         i32x4_sub(total, i32x4_shl(sums, 13))
     }

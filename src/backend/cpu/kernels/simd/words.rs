@@ -6,7 +6,7 @@ use std::arch::wasm32::{
 };
 
 use super::Dot;
-use crate::backend::cpu::packed::Group;
+use crate::backend::cpu::packed::ROWS;
 use crate::backend::cpu::rounded;
 
 pub(super) struct Words;
@@ -69,7 +69,7 @@ impl Dot for Words {
     }
 
     #[inline]
-    fn unshift(total: v128, _: Group<'_>, _: usize) -> v128 {
+    fn unshift(total: v128, _: &[[i16; ROWS]], _: usize) -> v128 {
         total
     }
 }
