@@ -25,7 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// Where each outside crate may appear, as path prefixes under `src`.
 const CRATE_HOME: &[(&str, &[&str])] = &[
-    ("candle_core", &["backend/cpu", "compat", "quant"]),
+    ("candle_core", &["compat"]),
     ("candle_transformers", &["compat"]),
     ("tokenizers", &["tokenizer"]),
     ("fancy_regex", &["tokenizer"]),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use candle_core::quantized::GgmlDType;
 use candle_core::quantized::gguf_file::{Content, TensorInfo as CandleTensor, VersionedMagic};
 
 use super::backend::CompatBackend;
@@ -9,7 +10,6 @@ use super::kept::Kept;
 use super::shape::{Family, Shape};
 use super::tensors::{EMBEDDING, OUTPUT, Source, Want, wants};
 use super::whole::Whole;
-use crate::backend::cpu::candle_type;
 use crate::backend::{BackendError, BackendMemory};
 use crate::gguf::{GgmlType, Header, TensorInfo};
 use crate::model::{Assembly, Limits, ModelError, ModelFacts, Plan};
@@ -309,4 +309,27 @@ fn reserve(bytes: usize) -> Result<Vec<u8>, BackendError> {
             bytes: bytes as u64,
         }),
     }
+}
+
+/// The name that candle gives to a type, if it reads it.
+fn candle_type(ggml_type: GgmlType) -> Option<GgmlDType> {
+    let candle_type = match ggml_type {
+        GgmlType::F32 => GgmlDType::F32,
+        GgmlType::F16 => GgmlDType::F16,
+        GgmlType::BF16 => GgmlDType::BF16,
+        GgmlType::Q4_0 => GgmlDType::Q4_0,
+        GgmlType::Q4_1 => GgmlDType::Q4_1,
+        GgmlType::Q5_0 => GgmlDType::Q5_0,
+        GgmlType::Q5_1 => GgmlDType::Q5_1,
+        GgmlType::Q8_0 => GgmlDType::Q8_0,
+        GgmlType::Q8_1 => GgmlDType::Q8_1,
+        GgmlType::Q2_K => GgmlDType::Q2K,
+        GgmlType::Q3_K => GgmlDType::Q3K,
+        GgmlType::Q4_K => GgmlDType::Q4K,
+        GgmlType::Q5_K => GgmlDType::Q5K,
+        GgmlType::Q6_K => GgmlDType::Q6K,
+        GgmlType::Q8_K => GgmlDType::Q8K,
+        GgmlType::IQ4_NL | GgmlType::MXFP4 => return None,
+    };
+    Some(candle_type)
 }

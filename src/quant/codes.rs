@@ -2,8 +2,8 @@
 
 use half::f16;
 
-use super::dequantize::scale_min_k4;
-use super::{BlockQ4K, BlockQ5K, BlockQ6K};
+use super::dequantize::{scale_min_k4, scale_q3_k};
+use super::{BlockQ2K, BlockQ3K, BlockQ4K, BlockQ5K, BlockQ6K};
 
 /// 256 elements: element `e` is `code (scale scales[e / 16]) + min mins[e / 16]`, its code less
 /// what the type subtracts from each.
@@ -18,6 +18,34 @@ pub(crate) struct SuperBlock {
 
 fn float(bits: [u8; 2]) -> f32 {
     f16::from_le_bytes(bits).to_f32()
+}
+
+/// Codes 0 to 3.
+pub(crate) fn codes_q2_k(block: &BlockQ2K) -> SuperBlock {
+    SuperBlock {
+        codes: pairs_of_bits(&block.qs),
+        scale: float(block.d),
+        min: -float(block.dmin),
+        scales: block.scales.map(|both| (both & 15).cast_signed()),
+        mins: block.scales.map(|both| (both >> 4).cast_signed()),
+    }
+}
+
+/// Codes 0 to 7, 4 too large.
+pub(crate) fn codes_q3_k(block: &BlockQ3K) -> SuperBlock {
+    let mut codes = pairs_of_bits(&block.qs);
+    for (bit, codes) in codes.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+        for (code, high) in codes.iter_mut().zip(&block.hmask) {
+            *code |= (high >> bit & 1) << 2;
+        }
+    }
+    SuperBlock {
+        codes,
+        scale: float(block.d),
+        min: 0.0,
+        scales: std::array::from_fn(|group| scale_q3_k(&block.scales, group)),
+        mins: [0; 16],
+    }
 }
 
 /// Codes 0 to 15.
@@ -70,6 +98,20 @@ pub(crate) fn codes_q6_k(block: &BlockQ6K) -> SuperBlock {
         scales: block.scales,
         mins: [0; 16],
     }
+}
+
+/// Of each 32 bytes the lowest two bits, then the next, up to the highest.
+fn pairs_of_bits(bytes: &[u8; 64]) -> [u8; 256] {
+    let mut codes = [0; 256];
+    let bytes = bytes.as_chunks::<32>().0;
+    for (codes, bytes) in codes.as_chunks_mut::<128>().0.iter_mut().zip(bytes) {
+        for (place, codes) in codes.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+            for (code, byte) in codes.iter_mut().zip(bytes) {
+                *code = byte >> (2 * place) & 3;
+            }
+        }
+    }
+    codes
 }
 
 /// Of each 32 bytes the low halves, then the high ones.

@@ -173,7 +173,7 @@ fn q2_k(block: &BlockQ2K, y: &mut [f32; 256]) {
 fn q3_k(block: &BlockQ3K, y: &mut [f32; 256]) {
     let d = scale(block.d);
     for (e, y) in y.iter_mut().enumerate() {
-        let dl = d * scale_q3_k(&block.scales, e / 16);
+        let dl = d * f32::from(scale_q3_k(&block.scales, e / 16));
         let q = block.qs[e / 128 * 32 + e % 32] >> (e % 128 / 32 * 2) & 3;
         let third = block.hmask[e % 32] >> (e / 32) & 1;
         *y = dl * (f32::from(q) - if third == 1 { 0.0 } else { 4.0 });
@@ -181,11 +181,11 @@ fn q3_k(block: &BlockQ3K, y: &mut [f32; 256]) {
 }
 
 /// The signed 6-bit scale of group `group` of 16.
-fn scale_q3_k(scales: &[u8; 12], group: usize) -> f32 {
+pub(super) fn scale_q3_k(scales: &[u8; 12], group: usize) -> i8 {
     // Four low bits of the 16 scales in 8 bytes, then four times two high bits a byte.
     let low = scales[group % 8] >> (group / 8 * 4) & 15;
     let high = scales[8 + group % 4] >> (group / 4 * 2) & 3;
-    f32::from(low | high << 4) - 32.0
+    (low | high << 4).cast_signed() - 32
 }
 
 /// The 6-bit scale and minimum of group `j` of 8: the first four groups have their own bytes,
@@ -244,7 +244,7 @@ pub(crate) const IQ4_NL_VALUES: [i8; 16] = [
 
 /// Twice what the codes of MXFP4 mean, so that they are whole numbers: `kvalues_mxfp4` of ggml,
 /// in which the code of -0 is 0. Source of the format: OCP Microscaling Formats 1.0, section 5.3.
-const MXFP4_VALUES: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+pub(crate) const MXFP4_VALUES: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 fn codebook(d: f32, values: &[i8; 16], qs: [u8; 16], y: &mut [f32; 32]) {
     let value = |code: u8| f32::from(values[usize::from(code)]) * d;
@@ -256,7 +256,7 @@ fn codebook(d: f32, values: &[i8; 16], qs: [u8; 16], y: &mut [f32; 32]) {
 
 /// `2^(e - 128)`: half of what the E8M0 scale `e` means, because [`MXFP4_VALUES`] are doubled.
 /// As in ggml, 255 is the next power of two rather than a NaN.
-fn half_scale(e: u8) -> f32 {
+pub(crate) fn half_scale(e: u8) -> f32 {
     let bits = match e {
         // Below the smallest normal number, 2^-126, the exponent is a bit of the mantissa.
         0 | 1 => 0x0020_0000 << e,

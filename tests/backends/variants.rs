@@ -297,10 +297,7 @@ fn every_quantization_matches_the_reference() {
             "{}: fast differs by {fast:e}",
             ggml_type.name()
         );
-        let float = matches!(
-            ggml_type,
-            GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 | GgmlType::IQ4_NL | GgmlType::MXFP4
-        );
+        let float = matches!(ggml_type, GgmlType::F32 | GgmlType::F16 | GgmlType::BF16);
         assert_eq!(fast < EXACT, float, "{}: {fast:e}", ggml_type.name());
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn dot_quads<const T: usize>(w: &[[[f32; 4]; 4]], x: [&[f32]; T]) -> 
 /// Sums of four rows of lanes. Not inlined: LLVM would carry the lanes of these sums, the rows,
 /// into the loop before, and transpose every block of weights there.
 #[inline(never)]
-fn total_rows(rows: &[[f32; 4]; 4]) -> [f32; 4] {
+pub(super) fn total_rows(rows: &[[f32; 4]; 4]) -> [f32; 4] {
     rows.map(total)
 }
 

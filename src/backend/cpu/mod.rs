@@ -1,5 +1,4 @@
-//! CPU backend: quantized rows packed for SIMD kernels of our own, and candle's products for
-//! types that have none.
+//! CPU backend: rows of weights packed for SIMD kernels.
 //!
 //! It computes while the forward pass records: every operation has run when its call returns,
 //! and [`Backend::submit`] only marks the results readable.
@@ -8,7 +7,9 @@
 //! the modules below.
 
 mod attention;
+mod codes;
 mod kernels;
+mod layout;
 mod math;
 mod matrix;
 mod packed;
@@ -29,8 +30,6 @@ use super::{
 };
 use crate::gguf::GgmlType;
 use attention::CacheLayout;
-#[cfg(feature = "compat")]
-pub(crate) use matrix::candle_type;
 use matrix::{Matrix, ProductScratch};
 use rope::RopeTable;
 use rounded::Digits;
@@ -41,8 +40,9 @@ pub(crate) use team::{Crew, Helper, best_size};
 /// How products of weights and activations are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// Activations rounded in blocks: to int8, and to 14 bits in attention and for Q8_0 weights;
-    /// f32 for F32, F16, BF16, IQ4_NL and MXFP4 weights.
+    /// Activations rounded in blocks: to int8, and to 14 bits in attention and for weights that
+    /// are signed bytes or stand for them (Q8_0, Q8_1, Q8_K, IQ4_NL, MXFP4); f32 for weights that
+    /// are floats (F32, F16, BF16).
     Fast,
     /// f32 activations for all weights.
     Exact,
@@ -507,6 +507,6 @@ impl Backend for CpuBackend {
     }
 
     fn held_bytes(&self, ggml_type: GgmlType, bytes: u64) -> u64 {
-        packed::held_bytes(ggml_type, bytes)
+        layout::held_bytes(ggml_type, bytes)
     }
 }

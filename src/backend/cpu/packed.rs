@@ -3,14 +3,22 @@
 //!
 //! A group is taken in blocks of 32 columns. Eight *quads* of four columns make a block; 16
 //! bytes hold one quad of the four rows, row after row. Where codes have 4 bits, a byte's low
-//! half belongs to quad `i`, its high half to quad `i + 4`. Further bits of a code lie in planes
-//! behind: one bit a quad where codes have 5 bits, two where they have 6.
+//! half belongs to quad `i`, its high half to quad `i + 4`; where they have 2, bits `2 i` belong
+//! to quad `i`, and the next 16 bytes to quads `i + 4`. Further bits of a code lie in planes
+//! behind: one bit a quad where codes have 3 or 5 bits, two where they have 6.
+//!
+//! Floats of 16 bits lie in words of 32: the low half of word `c` is column `c` of one row, the
+//! high half that of the next, and four words of two rows are followed by those of the others.
 
-use super::kernels::{self, Method};
+use std::ops::Range;
+
+use super::codes::{put_codes, read_floats, spread, widen_codes, widen_signed, widen_table};
+use super::kernels::Method;
+use super::layout::{Floats, Layout};
 use super::unpack::{Nibbles, Unpacked, unpack};
 use crate::backend::BackendError;
 use crate::gguf::GgmlType;
-use crate::quant::{BlockQ4_0, BlockQ4_1, BlockQ5_0, BlockQ5_1};
+use crate::quant::{BlockIQ4NL, BlockMXFP4, BlockQ4_0, BlockQ4_1, BlockQ5_0, BlockQ5_1};
 
 /// Rows of a group.
 pub(super) const ROWS: usize = 4;
@@ -27,109 +35,6 @@ pub(super) type Values = [[[f32; 4]; ROWS]; 8];
 /// Room for one.
 pub(super) const NO_VALUES: Values = [[[0.0; 4]; ROWS]; 8];
 
-/// How the elements of a type are packed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layout {
-    /// Unsigned codes below 64: an element is `(code - zero) * scale + min`.
-    Codes {
-        /// Bits beyond four.
-        high: usize,
-        /// Scales of a block of 32 columns, 1 or 2.
-        halves: usize,
-        /// Whether there are minima.
-        mins: bool,
-        /// Whether scales and minima are small integers times factors of [`WIDE`] blocks.
-        wide: bool,
-        /// What is subtracted from each code.
-        zero: u8,
-    },
-    /// Signed bytes: an element is `code * scale`.
-    Signed,
-}
-
-impl Layout {
-    /// The layout of a type, if it has kernels.
-    pub(super) fn of(ggml_type: GgmlType) -> Option<Self> {
-        let codes = |high, halves, mins, wide, zero| Self::Codes {
-            high,
-            halves,
-            mins,
-            wide,
-            zero,
-        };
-        Some(match ggml_type {
-            GgmlType::Q4_0 => codes(0, 1, false, false, 8),
-            GgmlType::Q4_1 => codes(0, 1, true, false, 0),
-            GgmlType::Q5_0 => codes(1, 1, false, false, 16),
-            GgmlType::Q5_1 => codes(1, 1, true, false, 0),
-            GgmlType::Q4_K => codes(0, 1, true, true, 0),
-            GgmlType::Q5_K => codes(1, 1, true, true, 0),
-            GgmlType::Q6_K => codes(2, 2, false, true, 32),
-            GgmlType::Q8_0 => Self::Signed,
-            _ => return None,
-        })
-    }
-
-    /// Bytes of the codes of a block of four rows.
-    pub(super) fn code_bytes(self) -> usize {
-        match self {
-            Self::Codes { high, .. } => 64 + 16 * high,
-            Self::Signed => 128,
-        }
-    }
-
-    /// Whether sums of codes are kept: for signed ones this method shifts activations.
-    fn has_sums(self, method: Method) -> bool {
-        method == Method::Quads && self == Self::Signed
-    }
-
-    /// Blocks that share factors.
-    fn span(self) -> usize {
-        match self {
-            Self::Codes { wide: true, .. } => WIDE,
-            _ => 1,
-        }
-    }
-
-    /// Factors of four rows: scales, then minima.
-    fn factors(self) -> usize {
-        match self {
-            Self::Codes { mins, .. } => ROWS * (1 + usize::from(mins)),
-            Self::Signed => ROWS,
-        }
-    }
-
-    /// Small integers of a block of four rows: of the scales, then of the minima.
-    fn steps(self) -> usize {
-        match self {
-            Self::Codes {
-                wide: true,
-                halves,
-                mins,
-                ..
-            } => ROWS * halves * (1 + usize::from(mins)),
-            _ => 0,
-        }
-    }
-}
-
-/// Bytes that packing makes of `bytes` in GGUF blocks, where a type is packed; rows of zeros that
-/// fill a last group aside.
-pub(super) fn held_bytes(ggml_type: GgmlType, bytes: u64) -> u64 {
-    let Some(layout) = Layout::of(ggml_type) else {
-        return bytes;
-    };
-    let elements = bytes / ggml_type.block_bytes() * ggml_type.block_elements();
-    let sums = if layout.has_sums(kernels::method()) {
-        ROWS
-    } else {
-        0
-    };
-    let factors = 4 * layout.factors() / layout.span();
-    let of_block = layout.code_bytes() + factors + layout.steps() + 2 * sums;
-    elements / (COLS * ROWS) as u64 * of_block as u64
-}
-
 /// Rows of one type, packed.
 #[derive(Debug)]
 pub(super) struct Packed {
@@ -138,16 +43,18 @@ pub(super) struct Packed {
     /// Blocks of a row.
     pub(super) blocks: usize,
     codes: Vec<u8>,
-    /// `[group, block / span, scale or minimum, 4]`.
+    /// `[group, block / span, scale or minimum, 4]`, or singles, `[group, quad, row, column]`.
     factors: Vec<f32>,
     /// `[group, block, scale or minimum, half, 4]` where factors span blocks.
     steps: Vec<i8>,
     /// Of signed codes, where activations are shifted: the sum of each row's codes,
     /// `[group, block, 4]`.
     sums: Vec<i16>,
+    /// Whether halves are neither infinite nor NaN, which takes half the work to read.
+    pub(super) finite: bool,
 }
 
-/// One group of four rows.
+/// Blocks of one group of four rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group<'a> {
     /// [`Layout::code_bytes`] a block.
@@ -182,6 +89,7 @@ impl Packed {
             factors: zeros(&[groups, blocks / layout.span(), layout.factors()])?,
             steps: zeros(&[groups, blocks, layout.steps()])?,
             sums: zeros(&[groups, blocks, sums])?,
+            finite: true,
         };
         let row_bytes = bytes.len() / rows;
         let mut unpacked = Vec::new();
@@ -191,6 +99,10 @@ impl Packed {
                 GgmlType::Q4_1 => packed.put_nibbles::<BlockQ4_1>(row, bytes),
                 GgmlType::Q5_0 => packed.put_nibbles::<BlockQ5_0>(row, bytes),
                 GgmlType::Q5_1 => packed.put_nibbles::<BlockQ5_1>(row, bytes),
+                GgmlType::IQ4_NL => packed.put_nibbles::<BlockIQ4NL>(row, bytes),
+                GgmlType::MXFP4 => packed.put_nibbles::<BlockMXFP4>(row, bytes),
+                GgmlType::F32 => packed.put_singles(row, bytes),
+                GgmlType::F16 | GgmlType::BF16 => packed.put_halves(row, bytes),
                 _ => {
                     unpacked.clear();
                     unpack(ggml_type, bytes, &mut unpacked);
@@ -208,12 +120,21 @@ impl Packed {
 
     #[inline]
     pub(super) fn group(&self, group: usize) -> Group<'_> {
-        let part = |len: usize| group * self.blocks * len..(group + 1) * self.blocks * len;
-        let factors = self.blocks / self.layout.span() * self.layout.factors();
+        self.part(group, 0..self.blocks)
+    }
+
+    /// Some blocks of a group, their first a multiple of [`WIDE`].
+    #[inline]
+    pub(super) fn part(&self, group: usize, blocks: Range<usize>) -> Group<'_> {
+        let first = group * self.blocks + blocks.start;
+        let part = |len: usize| first * len..(first + blocks.len()) * len;
+        let span = self.layout.span();
+        let factors = self.layout.factors();
+        let spans = first / span * factors..(first + blocks.len()) / span * factors;
         let sums = if self.sums.is_empty() { 0 } else { ROWS };
         Group {
             codes: &self.codes[part(self.layout.code_bytes())],
-            factors: &self.factors[group * factors..(group + 1) * factors],
+            factors: &self.factors[spans],
             steps: &self.steps[part(self.layout.steps())],
             sums: &self.sums[part(sums)],
         }
@@ -257,6 +178,41 @@ impl Packed {
                 *place = spread(block.fifth_bits()).to_le_bytes();
             }
         }
+        if let Layout::Table(table) = self.layout {
+            let sums = self.sums.get_mut(first * ROWS..).unwrap_or_default();
+            for (block, sums) in blocks.iter().zip(sums.as_chunks_mut::<ROWS>().0) {
+                let value = |code: u8| i16::from(table.values()[usize::from(code)]);
+                let codes = block.nibbles().iter();
+                sums[lane] = codes.map(|code| value(code & 15) + value(code >> 4)).sum();
+            }
+        }
+    }
+
+    /// Writes one row of floats of 32 bits.
+    fn put_singles(&mut self, row: usize, bytes: &[u8]) {
+        let quads = self.blocks * 8;
+        let group = &mut self.factors.as_chunks_mut::<4>().0[row / ROWS * quads * ROWS..];
+        let own = group.iter_mut().skip(row % ROWS).step_by(ROWS);
+        for (place, values) in own.zip(bytes.as_chunks::<4>().0.as_chunks::<4>().0) {
+            *place = values.map(f32::from_le_bytes);
+        }
+    }
+
+    /// Writes one row of floats of 16 bits.
+    fn put_halves(&mut self, row: usize, bytes: &[u8]) {
+        let quads = self.blocks * 8;
+        let pairs = self.codes.as_chunks_mut::<16>().0;
+        let pairs = &mut pairs[row / ROWS * quads * 2..];
+        let own = pairs.iter_mut().skip(row % ROWS / 2).step_by(2);
+        let mut largest = 0;
+        for (place, values) in own.zip(bytes.as_chunks::<2>().0.as_chunks::<4>().0) {
+            let words = place.as_chunks_mut::<2>().0;
+            for (word, value) in words.iter_mut().skip(row % 2).step_by(2).zip(values) {
+                *word = *value;
+                largest = largest.max(u16::from_le_bytes(*value) & 0x7fff);
+            }
+        }
+        self.finite &= self.layout != Layout::Floats(Floats::Half) || largest < 0x7c00;
     }
 
     /// Writes the blocks of one row.
@@ -272,8 +228,10 @@ impl Packed {
                 place[lane] = factor;
             }
             match self.layout {
-                Layout::Codes { high, halves, .. } => {
-                    put_codes(high, lane, &block.codes, codes);
+                Layout::Codes {
+                    low, high, halves, ..
+                } => {
+                    put_codes([low, high], lane, &block.codes, codes);
                     let place = self.steps[at * steps..][..steps].chunks_mut(ROWS * halves);
                     for (place, steps) in place.zip(block.steps) {
                         for (place, step) in place.chunks_mut(ROWS).zip(steps) {
@@ -292,6 +250,8 @@ impl Packed {
                         *place = codes.map(i16::from).sum();
                     }
                 }
+                // Written as they lie in the file.
+                Layout::Table(_) | Layout::Floats(_) => {}
             }
         }
     }
@@ -309,10 +269,9 @@ impl Packed {
         }
     }
 
-    /// A group in f32, in the order in which it is packed; the plain twin of
+    /// Blocks of a group in f32, in the order in which they are packed; the plain twin of
     /// [`kernels::dequantize`](super::kernels::dequantize).
-    pub(super) fn dequantize(&self, group: usize, out: &mut [Values]) {
-        let group = self.group(group);
+    pub(super) fn dequantize(&self, group: Group<'_>, out: &mut [Values]) {
         for (b, out) in out.iter_mut().enumerate() {
             self.dequantize_block(group, b, out);
         }
@@ -323,29 +282,40 @@ impl Packed {
         let code_bytes = self.layout.code_bytes();
         let codes = &group.codes[b * code_bytes..][..code_bytes];
         let mut wide = [0_i16; 128];
-        let (factors, zero, halves) = match self.layout {
+        let (halves, mins, spans, zero) = match self.layout {
+            Layout::Floats(kind) => return read_floats(kind, group, b, out),
             Layout::Codes {
+                low,
                 high,
                 halves,
                 mins,
                 wide: spans,
                 zero,
             } => {
-                widen_codes(high, codes, &mut wide);
-                (group.scales(b, halves, mins, spans), zero, halves)
+                widen_codes([low, high], codes, &mut wide);
+                (halves, mins, spans, zero)
+            }
+            Layout::Table(table) => {
+                widen_table(table.values(), codes, &mut wide);
+                (1, false, false, 0)
             }
             Layout::Signed => {
                 widen_signed(codes, &mut wide);
-                (group.scales(b, 1, false, false), 0, 1)
+                (1, false, false, 0)
             }
         };
+        let factors = group.scales(b, halves, mins, spans);
         let quads = wide.as_chunks::<4>().0.as_chunks::<ROWS>().0;
         for (quad, (codes, out)) in quads.iter().zip(out).enumerate() {
             let [scales, minima] = factors.map(|factor| factor[quad / 4 * (halves - 1)]);
             for lane in 0..ROWS {
                 for col in 0..4 {
                     let code = f32::from(codes[lane][col].wrapping_sub(i16::from(zero)));
-                    out[lane][col] = code * scales[lane] + minima[lane];
+                    out[lane][col] = code * scales[lane];
+                    // Without a minimum, not even a zero's sign is changed.
+                    if mins {
+                        out[lane][col] += minima[lane];
+                    }
                 }
             }
         }
@@ -379,64 +349,6 @@ impl Group<'_> {
             }
         }
         scales
-    }
-}
-
-/// Bit `4 q + c` to bit `q` of byte `c`.
-fn spread(bits: u32) -> u32 {
-    (0..8).fold(0, |plane, quad| {
-        // Each of four bits into a byte of its own.
-        let four = (((bits >> (4 * quad)) & 15) * 0x0020_4081) & 0x0101_0101;
-        plane | (four << quad)
-    })
-}
-
-/// Codes of one row into a block of four, a quad at a time.
-fn put_codes(high: usize, lane: usize, codes: &[u8; COLS], out: &mut [u8]) {
-    let words = out.as_chunks_mut::<4>().0;
-    let mut add = |part: usize, bits: u32| {
-        let word = &mut words[part * ROWS + lane];
-        *word = (u32::from_le_bytes(*word) | bits).to_le_bytes();
-    };
-    for (quad, codes) in codes.as_chunks::<4>().0.iter().enumerate() {
-        let codes = u32::from_le_bytes(*codes);
-        add(quad % 4, (codes & 0x0f0f_0f0f) << (quad / 4 * 4));
-        match high {
-            1 => add(4, (codes >> 4 & 0x0101_0101) << quad),
-            2 => add(4 + quad / 4, (codes >> 4 & 0x0303_0303) << (quad % 4 * 2)),
-            _ => {}
-        }
-    }
-}
-
-/// Codes of a block, `[8 quads, 4 rows, 4 columns]`.
-pub(super) fn widen_codes(high: usize, codes: &[u8], out: &mut [i16; 128]) {
-    let (low, planes) = codes.split_at(64);
-    for (i, &byte) in low.iter().enumerate() {
-        out[i] = i16::from(byte & 15);
-        out[i + 64] = i16::from(byte >> 4);
-    }
-    for (quad, out) in out.as_chunks_mut::<16>().0.iter_mut().enumerate() {
-        match high {
-            1 => {
-                for (out, plane) in out.iter_mut().zip(planes) {
-                    *out |= i16::from(plane >> quad & 1) << 4;
-                }
-            }
-            2 => {
-                for (out, plane) in out.iter_mut().zip(&planes[quad / 4 * 16..]) {
-                    *out |= i16::from(plane >> (quad % 4 * 2) & 3) << 4;
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Signed codes of a block.
-pub(super) fn widen_signed(codes: &[u8], out: &mut [i16; 128]) {
-    for (out, &code) in out.iter_mut().zip(codes) {
-        *out = i16::from(code.cast_signed());
     }
 }
 

@@ -5,7 +5,8 @@ use bytemuck::Pod;
 use super::packed::COLS;
 use crate::gguf::GgmlType;
 use crate::quant::{
-    self, BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0, BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0,
+    self, BlockIQ4NL, BlockMXFP4, BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0,
+    BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0, BlockQ8_1, BlockQ8K,
 };
 
 /// What a block of one row says, whatever its type.
@@ -20,18 +21,27 @@ pub(super) struct Unpacked {
 /// The blocks of 32 columns of one row.
 pub(super) fn unpack(ggml_type: GgmlType, bytes: &[u8], out: &mut Vec<Unpacked>) {
     match ggml_type {
-        GgmlType::Q8_0 => each(bytes, |b: &BlockQ8_0| {
-            out.push(Unpacked {
-                codes: b.qs.map(i8::cast_unsigned),
-                factors: [float(b.d), 0.0],
-                steps: [[0; 2]; 2],
-            });
+        GgmlType::Q8_0 => each(bytes, |b: &BlockQ8_0| out.push(signed(&b.qs, float(b.d)))),
+        GgmlType::Q8_1 => each(bytes, |b: &BlockQ8_1| out.push(signed(&b.qs, float(b.d)))),
+        GgmlType::Q8_K => each(bytes, |b: &BlockQ8K| {
+            let blocks = b.qs.as_chunks::<COLS>().0.iter();
+            out.extend(blocks.map(|codes| signed(codes, f32::from_le_bytes(b.d))));
         }),
+        GgmlType::Q2_K => each(bytes, |b: &BlockQ2K| super_block(out, quant::codes_q2_k(b))),
+        GgmlType::Q3_K => each(bytes, |b: &BlockQ3K| super_block(out, quant::codes_q3_k(b))),
         GgmlType::Q4_K => each(bytes, |b: &BlockQ4K| super_block(out, quant::codes_q4_k(b))),
         GgmlType::Q5_K => each(bytes, |b: &BlockQ5K| super_block(out, quant::codes_q5_k(b))),
         GgmlType::Q6_K => each(bytes, |b: &BlockQ6K| super_block(out, quant::codes_q6_k(b))),
-        // Layout::of names no other.
+        // Others are packed as they lie in the file.
         _ => {}
+    }
+}
+
+fn signed(codes: &[i8; COLS], scale: f32) -> Unpacked {
+    Unpacked {
+        codes: codes.map(i8::cast_unsigned),
+        factors: [scale, 0.0],
+        steps: [[0; 2]; 2],
     }
 }
 
@@ -40,7 +50,8 @@ fn each<B: Pod>(bytes: &[u8], one: impl FnMut(&B)) {
 }
 
 /// A float of 16 bits, without a branch.
-fn float(bits: [u8; 2]) -> f32 {
+#[inline]
+pub(super) fn float(bits: [u8; 2]) -> f32 {
     let bits = u32::from(u16::from_le_bytes(bits));
     // Scaled by 2^112, a small exponent of 5 bits is one of 8, subnormal numbers included.
     let scaled = f32::from_bits((bits & 0x7fff) << 13) * f32::from_bits((127 + 112) << 23);
@@ -62,7 +73,7 @@ pub(super) trait Nibbles: Pod {
 }
 
 macro_rules! nibbles {
-    ($($block:ident: $high:expr, $min:expr;)*) => {
+    ($($block:ident: $high:expr, $factors:expr;)*) => {
         $(impl Nibbles for $block {
             fn nibbles(&self) -> &[u8; 16] {
                 &self.qs
@@ -74,18 +85,20 @@ macro_rules! nibbles {
             }
 
             fn factors(&self) -> [f32; 2] {
-                let min: fn(&Self) -> [u8; 2] = $min;
-                [self.d, min(self)].map(float)
+                let factors: fn(&Self) -> [f32; 2] = $factors;
+                factors(self)
             }
         })*
     };
 }
 
 nibbles! {
-    BlockQ4_0: |_| [0; 4], |_| [0; 2];
-    BlockQ4_1: |_| [0; 4], |b| b.m;
-    BlockQ5_0: |b| b.qh, |_| [0; 2];
-    BlockQ5_1: |b| b.qh, |b| b.m;
+    BlockQ4_0: |_| [0; 4], |b| [float(b.d), 0.0];
+    BlockQ4_1: |_| [0; 4], |b| [b.d, b.m].map(float);
+    BlockQ5_0: |b| b.qh, |b| [float(b.d), 0.0];
+    BlockQ5_1: |b| b.qh, |b| [b.d, b.m].map(float);
+    BlockIQ4NL: |_| [0; 4], |b| [float(b.d), 0.0];
+    BlockMXFP4: |_| [0; 4], |b| [quant::half_scale(b.e), 0.0];
 }
 
 /// The blocks of a K-quant's.

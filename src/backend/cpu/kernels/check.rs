@@ -1,29 +1,18 @@
 //! The comparison of every kernel with its plain twin, bit for bit, on sizes that leave rests.
 
-use super::{Method, Product, dequantize, form, method, run};
+use super::{Method, Product, dequantize, exact, form, method, run};
 use crate::backend::BackendError;
-use crate::backend::cpu::packed::{Layout, NO_VALUES, Packed, ROWS};
+use crate::backend::cpu::layout::Layout;
+use crate::backend::cpu::packed::{NO_VALUES, Packed, ROWS};
 use crate::backend::cpu::rounded::{Digits, Rounded};
 use crate::backend::cpu::team::Team;
 use crate::gguf::GgmlType;
-
-/// Every type that has kernels.
-pub(in crate::backend::cpu) const TYPES: [GgmlType; 8] = [
-    GgmlType::Q4_0,
-    GgmlType::Q4_1,
-    GgmlType::Q5_0,
-    GgmlType::Q5_1,
-    GgmlType::Q8_0,
-    GgmlType::Q4_K,
-    GgmlType::Q5_K,
-    GgmlType::Q6_K,
-];
 
 /// `(rows, columns, tokens)`.
 const SIZES: [(usize, usize, usize); 5] = [
     (1, 256, 1),
     (7, 256, 3),
-    (9, 512, 6),
+    (9, 512, 7),
     (16, 768, 4),
     (21, 256, 1),
 ];
@@ -38,7 +27,7 @@ const EXTREMES: [(u8, f32); 4] = [(0xff, 1.0), (0xff, -1.0), (0x80, 1.0), (0x80,
 /// [`BackendError::OutOfMemory`].
 pub(in crate::backend::cpu) fn differing() -> Result<Vec<&'static str>, BackendError> {
     let mut found = Vec::new();
-    for ggml_type in TYPES {
+    for ggml_type in GgmlType::ALL {
         for (method, digits) in kinds() {
             let kind = (ggml_type, method, digits);
             let mut agrees = true;
@@ -54,6 +43,9 @@ pub(in crate::backend::cpu) fn differing() -> Result<Vec<&'static str>, BackendE
                 let mut bytes = vec![byte; bytes_of(ggml_type, 8, 256)];
                 settle_floats(ggml_type, &mut bytes);
                 agrees &= same(kind, size, &bytes, &[x; 5 * 256])?;
+            }
+            if matches!(ggml_type, GgmlType::F16 | GgmlType::BF16) {
+                agrees &= halves_agree(ggml_type)?;
             }
             if !agrees {
                 found.push(ggml_type.name());
@@ -89,34 +81,60 @@ fn same(
     bytes: &[u8],
     values: &[f32],
 ) -> Result<bool, BackendError> {
-    let Some(layout) = Layout::of(ggml_type) else {
-        return Ok(false);
-    };
+    let layout = Layout::of(ggml_type);
     let weights = Packed::new((ggml_type, layout, method), [rows, cols], bytes)?;
-    let mut x = Rounded::new(form(layout, digits), method);
-    x.fill(values, cols, &Team::alone());
-    let product = Product {
-        weights: &weights,
-        x: &x,
-    };
     let ranges = || [0..rows.div_ceil(ROWS), 0..tokens];
     let mut expected = vec![f32::NAN; rows * tokens];
     let mut found = expected.clone();
-    run::<true>(product, ranges(), &mut expected, rows);
-    run::<false>(product, ranges(), &mut found, rows);
-    let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() && a.is_finite();
-    Ok(expected.iter().zip(&found).all(same) && values_agree(&weights))
+    exact::run::<true>((&weights, values), ranges(), &mut expected, rows);
+    exact::run::<false>((&weights, values), ranges(), &mut found, rows);
+    let mut agree = same_bits(&expected, &found) && values_agree(&weights);
+    if let Some(form) = form(layout, digits) {
+        let mut x = Rounded::new(form, method);
+        x.fill(values, cols, &Team::alone());
+        let product = Product {
+            weights: &weights,
+            x: &x,
+        };
+        run::<true>(product, ranges(), &mut expected, rows);
+        run::<false>(product, ranges(), &mut found, rows);
+        agree &= same_bits(&expected, &found);
+    }
+    Ok(agree)
 }
 
-/// Whether weights in f32 are equal.
+/// Whether numbers are finite and the same.
+fn same_bits(expected: &[f32], found: &[f32]) -> bool {
+    let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() && a.is_finite();
+    expected.iter().zip(found).all(same)
+}
+
+/// Whether weights in f32 have the same bits, or are NaN in both.
 fn values_agree(weights: &Packed) -> bool {
     (0..weights.groups()).all(|group| {
         let mut expected = vec![NO_VALUES; weights.blocks];
         let mut found = expected.clone();
+        let group = weights.group(group);
         weights.dequantize(group, &mut expected);
         dequantize(weights, group, &mut found);
-        expected == found
+        let flat = |values| bytemuck::cast_slice::<_, f32>(values).iter();
+        let same = |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
+        flat(&expected).zip(flat(&found)).all(same)
     })
+}
+
+/// Whether all floats of 16 bits are read alike: those that are finite by themselves, and all.
+fn halves_agree(ggml_type: GgmlType) -> Result<bool, BackendError> {
+    let mut agree = true;
+    let layout = Layout::of(ggml_type);
+    for last in [0x7c00, 0x8000] {
+        let positive = (0_u16..last).flat_map(u16::to_le_bytes);
+        let negative = (0..last).flat_map(|bits| (bits | 0x8000).to_le_bytes());
+        let bytes: Vec<u8> = positive.chain(negative).collect();
+        let shape = [8, bytes.len() / 16];
+        agree &= values_agree(&Packed::new((ggml_type, layout, method()), shape, &bytes)?);
+    }
+    Ok(agree)
 }
 
 /// Random blocks whose floats are finite: bytes of random bits, but exponents kept small where
@@ -134,15 +152,23 @@ pub(in crate::backend::cpu) fn blocks(
 /// Makes the floats of blocks finite and small.
 fn settle_floats(ggml_type: GgmlType, bytes: &mut [u8]) {
     let block_bytes = usize::try_from(ggml_type.block_bytes()).unwrap_or(1);
-    let floats: &[usize] = match ggml_type {
-        GgmlType::Q4_1 | GgmlType::Q5_1 | GgmlType::Q4_K | GgmlType::Q5_K => &[0, 2],
-        GgmlType::Q6_K => &[208],
-        _ => &[0],
+    // The last bytes of floats; what is kept of them and what is added.
+    let (floats, kept, added): (&[usize], u8, u8) = match ggml_type {
+        // Between 2^-5 and 2^-3, of either sign.
+        GgmlType::F32 | GgmlType::Q8_K => (&[3], 0x80, 0x3d),
+        GgmlType::BF16 => (&[1], 0x80, 0x3d),
+        // Exponents between -7 and 0.
+        GgmlType::MXFP4 => (&[0], 0x07, 0x78),
+        // Halves of a size between 2^-11 and 2^-7, of either sign.
+        GgmlType::Q2_K => (&[81, 83], 0x8f, 0x10),
+        GgmlType::Q3_K => (&[109], 0x8f, 0x10),
+        GgmlType::Q6_K => (&[209], 0x8f, 0x10),
+        GgmlType::Q4_1 | GgmlType::Q5_1 | GgmlType::Q4_K | GgmlType::Q5_K => (&[1, 3], 0x8f, 0x10),
+        _ => (&[1], 0x8f, 0x10),
     };
     for block in bytes.chunks_exact_mut(block_bytes) {
-        for at in floats {
-            // Halves of a size between 2^-11 and 2^-7, of either sign.
-            block[at + 1] = block[at + 1] & 0x8f | 0x10;
+        for &at in floats {
+            block[at] = block[at] & kept | added;
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Products of packed weights and rounded activations: `y[t, n] = sum_k w[n, k] x[t, k]`.
+//! Products of packed weights and activations: `y[t, n] = sum_k w[n, k] x[t, k]`.
 //!
-//! A *tile* is one group of four rows times one or four rows of activations. Of each block, the
-//! codes' products are summed as integers, exactly; then one multiplication by the scales, one
-//! addition. So every implementation gives the same bits:
+//! Activations are rounded but for weights that are floats, and where nothing may be: these
+//! products are those of `exact`. A *tile* is one group of four rows times one or four rows of
+//! activations. Of each block, the codes' products are summed as integers, exactly; then one
+//! multiplication by the scales, one addition. So every implementation gives the same bits:
 //!
 //! ```text
 //! sum += f32(sum of (code - zero) x) * (scale * x_scale)     for each scale of the block
@@ -14,8 +15,13 @@
 //! | `simd`   | wasm32: relaxed SIMD with that feature, simd128 without       |
 //! | `values` | wasm32: weights in f32, for products that round nothing        |
 //! | `plain`  | elsewhere, and the twin that `simd` is compared with           |
+//! | `exact`  | products that round nothing, anywhere                          |
+//! | `floats` | wasm32: their sums                                             |
 
 pub(super) mod check;
+mod exact;
+#[cfg(target_arch = "wasm32")]
+mod floats;
 mod plain;
 #[cfg(target_arch = "wasm32")]
 mod simd;
@@ -28,8 +34,11 @@ use std::ops::Range;
 
 use bytemuck::Pod;
 
-use super::packed::{Layout, Packed, ROWS, Values};
+use super::layout::{Layout, Table};
+use super::packed::{Group, Packed, ROWS, Values};
 use super::rounded::{Block, Digits, Form, Integers, Rounded, Rows, with_rows};
+
+pub(super) use exact::exact_product;
 
 /// Rows of activations that share a pass over a group.
 pub(super) const TOKENS: usize = 4;
@@ -67,13 +76,17 @@ pub(super) struct Product<'a> {
 
 /// How a block's codes are read; the parameters of a kernel.
 pub(super) trait Kernel: Copy {
-    /// See [`Layout::Codes`].
+    /// See [`Layout::Codes`]; 8 where codes are signed bytes.
+    const LOW: usize;
     const HIGH: usize;
     const HALVES: usize;
     const MINS: bool;
     const WIDE: bool;
     const ZERO: i32;
-    const SIGNED: bool;
+    /// What codes stand for, if not for themselves.
+    const TABLE: Option<&[i8; 16]>;
+    /// Whether numbers are multiplied that may be negative.
+    const SIGNED: bool = Self::LOW == 8 || Self::TABLE.is_some();
     /// Codes of a block of four rows.
     type Codes: Pod + AsRef<[[u8; 16]]>;
     /// Scales of four rows, then minima.
@@ -83,18 +96,19 @@ pub(super) trait Kernel: Copy {
 }
 
 macro_rules! kernels {
-    ($($name:ident: $high:literal $halves:literal $mins:literal $wide:literal
-        $zero:literal $signed:literal $parts:literal $factors:literal $steps:literal),*) => {
+    ($($name:ident: $low:literal $high:literal $halves:literal $mins:literal $wide:literal
+        $zero:literal $table:expr, $parts:literal $factors:literal $steps:literal;)*) => {
         $(
             #[derive(Clone, Copy, Debug)]
             struct $name;
             impl Kernel for $name {
+                const LOW: usize = $low;
                 const HIGH: usize = $high;
                 const HALVES: usize = $halves;
                 const MINS: bool = $mins;
                 const WIDE: bool = $wide;
                 const ZERO: i32 = $zero;
-                const SIGNED: bool = $signed;
+                const TABLE: Option<&[i8; 16]> = $table;
                 type Codes = [[u8; 16]; $parts];
                 type Factors = [[f32; ROWS]; $factors];
                 type Steps = [[i8; ROWS]; $steps];
@@ -104,19 +118,23 @@ macro_rules! kernels {
 }
 
 kernels! {
-    Four: 0 1 false false 8 false 4 1 0,
-    FourMin: 0 1 true false 0 false 4 2 0,
-    Five: 1 1 false false 16 false 5 1 0,
-    FiveMin: 1 1 true false 0 false 5 2 0,
-    FourWide: 0 1 true true 0 false 4 2 2,
-    FiveWide: 1 1 true true 0 false 5 2 2,
-    SixWide: 2 2 false true 32 false 6 1 2,
-    Eight: 0 1 false false 0 true 8 1 0
+    TwoWide: 2 0 2 true true 0 None, 2 2 4;
+    ThreeWide: 2 1 2 false true 4 None, 3 1 2;
+    Four: 4 0 1 false false 8 None, 4 1 0;
+    FourMin: 4 0 1 true false 0 None, 4 2 0;
+    FourWide: 4 0 1 true true 0 None, 4 2 2;
+    FourTable: 4 0 1 false false 0 Some(Table::Iq4Nl.values()), 4 1 0;
+    FourFloat: 4 0 1 false false 0 Some(Table::Mxfp4.values()), 4 1 0;
+    Five: 4 1 1 false false 16 None, 5 1 0;
+    FiveMin: 4 1 1 true false 0 None, 5 2 0;
+    FiveWide: 4 1 1 true true 0 None, 5 2 2;
+    SixWide: 4 2 2 false true 32 None, 6 1 2;
+    Eight: 8 0 1 false false 0 None, 8 1 0;
 }
 
-/// An expression with the kernel of a layout.
+/// An expression with the kernel of a layout, or another for floats, which have none.
 macro_rules! with_kernel {
-    ($layout:expr, $kernel:ident => $run:expr) => {{
+    ($layout:expr, $kernel:ident => $run:expr, $floats:expr) => {{
         macro_rules! with {
             ($name:ident) => {{
                 type $kernel = $name;
@@ -125,27 +143,37 @@ macro_rules! with_kernel {
         }
         match $layout {
             Layout::Signed => with!(Eight),
+            Layout::Table(Table::Iq4Nl) => with!(FourTable),
+            Layout::Table(Table::Mxfp4) => with!(FourFloat),
             Layout::Codes {
-                high, mins, wide, ..
-            } => match (high, mins, wide) {
-                (0, false, _) => with!(Four),
-                (0, true, false) => with!(FourMin),
-                (0, true, true) => with!(FourWide),
-                (1, false, _) => with!(Five),
-                (1, true, false) => with!(FiveMin),
-                (1, true, true) => with!(FiveWide),
+                low,
+                high,
+                mins,
+                wide,
+                ..
+            } => match (low + high, mins, wide) {
+                (2, ..) => with!(TwoWide),
+                (3, ..) => with!(ThreeWide),
+                (4, false, _) => with!(Four),
+                (4, true, false) => with!(FourMin),
+                (4, true, true) => with!(FourWide),
+                (5, false, _) => with!(Five),
+                (5, true, false) => with!(FiveMin),
+                (5, true, true) => with!(FiveWide),
                 _ => with!(SixWide),
             },
+            Layout::Floats(_) => $floats,
         }
     }};
 }
 
-/// The activations that a layout's kernel takes.
-pub(super) fn form(layout: Layout, digits: Digits) -> Form {
+/// The activations that a layout's kernel takes: rounded so, or as they are.
+pub(super) fn form(layout: Layout, digits: Digits) -> Option<Form> {
     match (layout, digits) {
-        (Layout::Codes { .. }, Digits::Few) => Form::Eight,
-        (Layout::Codes { .. }, Digits::Many) => Form::Fourteen,
-        (Layout::Signed, _) => Form::ForSigned,
+        (Layout::Codes { .. }, Digits::Few) => Some(Form::Eight),
+        (Layout::Codes { .. }, Digits::Many) => Some(Form::Fourteen),
+        (Layout::Signed | Layout::Table(_), _) => Some(Form::ForSigned),
+        (Layout::Floats(_), _) => None,
     }
 }
 
@@ -172,7 +200,13 @@ fn run<const PLAIN: bool>(
         ranges,
         stride,
     };
-    with_kernel!(product.weights.layout, K => run_kernel::<K, PLAIN>(&work, out));
+    let layout = product.weights.layout;
+    with_kernel!(layout, K => run_kernel::<K, PLAIN>(&work, out), unrounded());
+}
+
+/// No product of floats takes rounded activations: [`form`] tells.
+fn unrounded() {
+    debug_assert!(false, "weights of another form");
 }
 
 fn run_kernel<K: Kernel, const PLAIN: bool>(work: &Work<'_>, out: &mut [f32]) {
@@ -184,10 +218,14 @@ fn run_kernel<K: Kernel, const PLAIN: bool>(work: &Work<'_>, out: &mut [f32]) {
     with_rows!(&work.product.x.rows, blocks => plain::run::<K, _>(work, blocks, out));
 }
 
-/// A group of rows in f32, in the order in which it is packed.
-pub(super) fn dequantize(weights: &Packed, group: usize, out: &mut [Values]) {
+/// Blocks of a group of rows in f32, in the order in which they are packed.
+fn dequantize(weights: &Packed, group: Group<'_>, out: &mut [Values]) {
     #[cfg(target_arch = "wasm32")]
-    with_kernel!(weights.layout, K => values::dequantize::<K>(weights.group(group), out));
+    with_kernel!(
+        weights.layout,
+        K => values::dequantize::<K>(group, out),
+        floats::dequantize(weights, group, out)
+    );
     #[cfg(not(target_arch = "wasm32"))]
     weights.dequantize(group, out);
 }

@@ -1,7 +1,8 @@
 //! The kernels in plain Rust: the same integers, the same order of additions.
 
 use super::{Block, Integers, Kernel, ROWS, TOKENS, Work};
-use crate::backend::cpu::packed::{COLS, Group, widen_codes, widen_signed};
+use crate::backend::cpu::codes::{widen_codes, widen_signed, widen_table};
+use crate::backend::cpu::packed::{COLS, Group};
 
 pub(super) fn run<K: Kernel, I: Integers>(work: &Work<'_>, x: &[Block<I>], out: &mut [f32]) {
     let [groups, tokens] = work.ranges.clone();
@@ -32,10 +33,10 @@ fn tile<K: Kernel, I: Integers, const T: usize>(
     for (b, block) in blocks.iter().enumerate() {
         let factors = group.scales(b, K::HALVES, K::MINS, K::WIDE);
         let block = block.as_ref().as_flattened();
-        if K::SIGNED {
-            widen_signed(block, &mut codes);
-        } else {
-            widen_codes(K::HIGH, block, &mut codes);
+        match K::TABLE {
+            Some(values) => widen_table(values, block, &mut codes),
+            None if K::SIGNED => widen_signed(block, &mut codes),
+            None => widen_codes([K::LOW, K::HIGH], block, &mut codes),
         }
         for (x, sums) in x.iter().zip(&mut sums) {
             let x = &x[b];
@@ -70,8 +71,15 @@ fn add_scaled<K: Kernel, I>(
         }
     }
     if K::MINS {
-        for lane in 0..ROWS {
-            sums[lane] += mins[0][lane] * x.scaled_sum;
+        for (mins, x_half) in mins.iter().zip(x.halves).take(K::HALVES) {
+            let x_sum = if K::HALVES == 1 {
+                x.scaled_sum
+            } else {
+                x.scale * x_half as f32
+            };
+            for (sum, min) in sums.iter_mut().zip(mins) {
+                *sum += min * x_sum;
+            }
         }
     }
 }

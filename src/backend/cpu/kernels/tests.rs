@@ -1,8 +1,9 @@
 //! Packed weights against the plain dequantizer, products against sums in f64.
 
-use super::check::{Random, TYPES, blocks, differing};
-use super::{Method, Product, form, product};
-use crate::backend::cpu::packed::{COLS, Layout, NO_VALUES, Packed, ROWS};
+use super::check::{Random, blocks, differing};
+use super::{Method, Product, exact_product, form, product};
+use crate::backend::cpu::layout::Layout;
+use crate::backend::cpu::packed::{COLS, NO_VALUES, Packed, ROWS};
 use crate::backend::cpu::rounded::{
     Block, Bytes, Digits, Form, Halves, Integers, Rounded, Rows, Shifted, Words,
 };
@@ -15,7 +16,7 @@ fn weights(ty: GgmlType, [rows, cols]: [usize; 2], seed: u64) -> (Packed, Vec<f3
     let row_bytes = ty.row_bytes(cols as u64).expect("whole blocks");
     let row_bytes = usize::try_from(row_bytes).expect("small");
     let bytes = blocks(&mut Random(seed), ty, rows * row_bytes);
-    let layout = Layout::of(ty).expect("a type with kernels");
+    let layout = Layout::of(ty);
     let packed =
         Packed::new((ty, layout, Method::Words), [rows, cols], &bytes).expect("memory is there");
     let mut values = vec![f32::NAN; rows * cols];
@@ -33,7 +34,7 @@ fn words(rounded: &Rounded) -> &[Block<Words>] {
 
 #[test]
 fn packed_rows_read_as_the_plain_dequantizer_reads_them() {
-    for ty in TYPES {
+    for ty in GgmlType::ALL {
         for rows in [1, 4, 7] {
             let cols = 512;
             let (packed, want) = weights(ty, [rows, cols], 3);
@@ -42,7 +43,7 @@ fn packed_rows_read_as_the_plain_dequantizer_reads_them() {
                 let mut got = vec![f32::NAN; cols];
                 packed.read_row(row, &mut got);
                 assert_eq!(got, want[row * cols..(row + 1) * cols], "{ty}, row {row}");
-                packed.dequantize(row / ROWS, &mut groups);
+                packed.dequantize(packed.group(row / ROWS), &mut groups);
                 let quads = groups.as_flattened().iter();
                 let lane: Vec<f32> = quads.flat_map(|quad| quad[row % ROWS]).collect();
                 assert_eq!(got, lane, "{ty}, row {row}");
@@ -54,12 +55,14 @@ fn packed_rows_read_as_the_plain_dequantizer_reads_them() {
 #[test]
 fn products_are_the_sums_of_rounded_activations() {
     let [rows, cols, tokens] = [9, 768, 7];
-    for ty in TYPES {
+    for ty in GgmlType::ALL {
         let (packed, values) = weights(ty, [rows, cols], 4);
         let mut random = Random(5);
         let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
         for digits in [Digits::Few, Digits::Many] {
-            let form = form(packed.layout, digits);
+            let Some(form) = form(packed.layout, digits) else {
+                continue;
+            };
             let mut rounded = Rounded::new(form, Method::Words);
             rounded.fill(&x, cols, &Team::alone());
             let mut found = vec![f32::NAN; rows * tokens];
@@ -85,18 +88,73 @@ fn products_are_the_sums_of_rounded_activations() {
                         "{ty}: {a} of {b}"
                     );
                 }
-                for n in 0..rows {
-                    let terms = values[n * cols..(n + 1) * cols].iter().zip(&integers);
-                    let terms = terms.map(|(w, x)| f64::from(*w) * x);
-                    let size: f64 = terms.clone().map(f64::abs).sum();
-                    let (want, found) = (terms.sum::<f64>(), f64::from(found[t * rows + n]));
-                    // Minima cancel: the sum of sizes of products and minima apart is larger.
-                    assert!(
-                        (want - found).abs() < 2e-6 * size,
-                        "{ty}: {found}, not {want}"
-                    );
+                for (n, row) in values.chunks(cols).enumerate() {
+                    assert_sum(ty, (row, &integers), found[t * rows + n]);
                 }
             }
+        }
+    }
+}
+
+/// Fails if this is not about the sum of products, by f64.
+fn assert_sum(ty: GgmlType, (weights, x): (&[f32], &[f64]), found: f32) {
+    let terms = weights.iter().zip(x).map(|(w, x)| f64::from(*w) * x);
+    let size: f64 = terms.clone().map(f64::abs).sum();
+    let (want, found) = (terms.sum::<f64>(), f64::from(found));
+    // Minima cancel: the sum of sizes of products and minima apart is larger.
+    assert!(
+        (want - found).abs() < 2e-6 * size,
+        "{ty}: {found}, not {want}"
+    );
+}
+
+#[test]
+fn exact_products_are_the_sums_of_the_activations() {
+    let [rows, cols, tokens] = [9, 768, 5];
+    for ty in GgmlType::ALL {
+        let (packed, values) = weights(ty, [rows, cols], 8);
+        let mut random = Random(9);
+        let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
+        let mut found = vec![f32::NAN; rows * tokens];
+        let ranges = [0..packed.groups(), 0..tokens];
+        exact_product(&packed, &x, ranges, &mut found, rows);
+        for (t, x) in x.chunks(cols).enumerate() {
+            let x: Vec<f64> = x.iter().map(|x| f64::from(*x)).collect();
+            for (n, row) in values.chunks(cols).enumerate() {
+                assert_sum(ty, (row, &x), found[t * rows + n]);
+            }
+        }
+        // One row alone, and rows from the second group on.
+        let mut part = vec![f32::NAN; 8];
+        exact_product(&packed, &x, [1..3, 3..4], &mut part, 8);
+        assert_eq!(part[..5], found[3 * rows + 4..4 * rows], "{ty}");
+    }
+}
+
+#[test]
+fn floats_that_are_not_finite_are_read_as_they_are() {
+    let mut bytes: Vec<u8> = (0..4 * 32_u16).flat_map(u16::to_le_bytes).collect();
+    for (at, half) in [(5, 0x7c00_u16), (40, 0xfc00), (70, 0x7e01), (71, 0xffff)] {
+        bytes[2 * at..][..2].copy_from_slice(&half.to_le_bytes());
+    }
+    for ty in [GgmlType::F16, GgmlType::BF16] {
+        let layout = Layout::of(ty);
+        let packed = Packed::new((ty, layout, Method::Words), [4, 32], &bytes);
+        let packed = packed.expect("memory is there");
+        assert_eq!(packed.finite, ty == GgmlType::BF16);
+        let mut want = [0.0; 128];
+        quant::dequantize(ty, &bytes, &mut want).expect("whole blocks");
+        let mut sums = [0.0; 4];
+        exact_product(&packed, &[1.0; 32], [0..1, 0..1], &mut sums, 4);
+        for (row, (want, sum)) in want.chunks(32).zip(sums).enumerate() {
+            let mut got = [0.0; 32];
+            packed.read_row(row, &mut got);
+            let same =
+                |(a, b): (&f32, &f32)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan();
+            assert!(want.iter().zip(&got).all(same), "{ty}: {got:?}");
+            let total: f32 = want.iter().sum();
+            assert_eq!(total.is_nan(), sum.is_nan(), "{ty}, row {row}");
+            assert_eq!(total.is_infinite(), sum.is_infinite(), "{ty}, row {row}");
         }
     }
 }
@@ -107,7 +165,8 @@ fn a_part_of_a_product_has_the_bits_of_the_whole() {
     let (packed, _) = weights(GgmlType::Q4_1, [rows, cols], 6);
     let mut random = Random(7);
     let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
-    let mut rounded = Rounded::new(form(packed.layout, Digits::Few), Method::Words);
+    let form = form(packed.layout, Digits::Few).expect("rounded activations");
+    let mut rounded = Rounded::new(form, Method::Words);
     rounded.fill(&x, cols, &Team::alone());
     let of = Product {
         weights: &packed,

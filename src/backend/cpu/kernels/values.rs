@@ -11,12 +11,11 @@ use crate::backend::cpu::packed::{Group, ROWS, Values};
 
 /// A group, in the order in which it is packed.
 pub(super) fn dequantize<K: Kernel>(group: Group<'_>, out: &mut [Values]) {
-    let code_bytes = if K::SIGNED { 128 } else { 64 + 16 * K::HIGH };
     let factors = Factors::<K>::new(group).part(0, out.len());
-    let blocks = group.codes.chunks_exact(code_bytes);
-    for (b, (block, out)) in blocks.zip(out).enumerate() {
+    let blocks = bytemuck::cast_slice::<u8, K::Codes>(group.codes);
+    for (b, (block, out)) in blocks.iter().zip(out).enumerate() {
         let [scales, mins] = factors.of(b).map(|both| both.map(splat_lanes));
-        let parts = block.as_chunks::<16>().0;
+        let parts = block.as_ref();
         for (quad, out) in out.iter_mut().enumerate() {
             let half = quad / 4 * (K::HALVES - 1);
             let codes = codes::<K>(parts, quad);

@@ -10,9 +10,14 @@ mod words;
 
 use std::arch::wasm32::{
     f32x4_add, f32x4_convert_i32x4, f32x4_mul, f32x4_splat, i16x8_extend_low_i8x16, i32x4_add,
-    i32x4_extend_low_i16x8, i32x4_shuffle, i32x4_splat, i32x4_sub, u8x16_splat, u16x8_shl,
-    u16x8_shr, v128, v128_and, v128_or,
+    i32x4_extend_high_i16x8, i32x4_extend_low_i16x8, i32x4_shuffle, i32x4_splat, i32x4_sub,
+    i64x2_splat, u8x16_splat, u16x8_shl, u16x8_shr, v128, v128_and, v128_or,
 };
+
+#[cfg(feature = "relaxed-simd")]
+use std::arch::wasm32::i8x16_relaxed_swizzle;
+#[cfg(not(feature = "relaxed-simd"))]
+use std::arch::wasm32::i8x16_swizzle;
 
 use super::{Block, Integers, Kernel, ROWS, Rows, TOKENS, Work};
 use crate::backend::cpu::packed::{Group, WIDE};
@@ -202,7 +207,7 @@ fn totals<K: Kernel, D: Dot, const G: usize, const T: usize>(
     let chain = D::chain(K::HIGH).min(8 / K::HALVES);
     unroll!(quad in 0 1 2 3 4 5 6 7 => {
         for g in 0..G {
-            let codes = if K::SIGNED {
+            let codes = if K::LOW == 8 {
                 D::signed_codes(&parts[g][quad])
             } else {
                 D::codes(codes::<K>(parts[g], quad))
@@ -232,30 +237,54 @@ fn totals<K: Kernel, D: Dot, const G: usize, const T: usize>(
     totals
 }
 
-/// Codes of a quad.
+/// Codes of a quad, or what they stand for.
 #[inline]
 pub(super) fn codes<K: Kernel>(parts: &[[u8; 16]], quad: usize) -> v128 {
-    if K::SIGNED {
-        return load(&parts[quad]);
-    }
-    let bytes = load(&parts[quad % 4]);
-    let bytes = if quad < 4 { bytes } else { u16x8_shr(bytes, 4) };
-    let codes = v128_and(bytes, u8x16_splat(15));
-    // The bits beyond four.
     let place = u32::try_from(quad).unwrap_or_default();
+    let (part, bit, mask) = match K::LOW {
+        8 => return load(&parts[quad]),
+        4 => (quad % 4, place / 4 * 4, 15),
+        _ => (quad / 4, place % 4 * 2, 3),
+    };
+    // Bits of the neighbouring byte that a shift brings along are masked off.
+    let codes = v128_and(shr(load(&parts[part]), bit), u8x16_splat(mask));
+    if let Some(values) = K::TABLE {
+        return look_up(values, codes);
+    }
+    // The bits beyond.
     let (plane, bit, mask) = match K::HIGH {
         0 => return codes,
-        1 => (4, place, 0x10),
-        _ => (4 + quad / 4, place % 4 * 2, 0x30),
+        1 => (0, place, 1),
+        _ => (quad / 4, place % 4 * 2, 3),
     };
-    let plane = load(&parts[plane]);
-    // Bits of the neighbouring byte that the shift brings along are masked off.
-    let bits = if bit <= 4 {
-        u16x8_shl(plane, 4 - bit)
+    let plane = load(&parts[K::LOW + plane]);
+    let up = if K::LOW == 4 { 4 } else { 2 };
+    let bits = if bit <= up {
+        u16x8_shl(plane, up - bit)
     } else {
-        u16x8_shr(plane, bit - 4)
+        shr(plane, bit - up)
     };
-    v128_or(codes, v128_and(bits, u8x16_splat(mask)))
+    v128_or(codes, v128_and(bits, u8x16_splat(mask << up)))
+}
+
+#[inline]
+fn shr(bytes: v128, bits: u32) -> v128 {
+    if bits == 0 {
+        bytes
+    } else {
+        u16x8_shr(bytes, bits)
+    }
+}
+
+/// What codes below 16 stand for.
+#[inline]
+#[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
+fn look_up(values: &[i8; 16], codes: v128) -> v128 {
+    let values = load(&values.map(i8::cast_unsigned));
+    #[cfg(feature = "relaxed-simd")]
+    return i8x16_relaxed_swizzle(values, codes);
+    #[cfg(not(feature = "relaxed-simd"))]
+    i8x16_swizzle(values, codes)
 }
 
 /// Adds a block's totals times its factors.
@@ -281,7 +310,14 @@ fn scaled<K: Kernel, I>(
         sum = f32x4_add(sum, f32x4_mul(f32x4_convert_i32x4(total), factor));
     }
     if K::MINS {
-        sum = f32x4_add(sum, f32x4_mul(mins[0], f32x4_splat(x.scaled_sum)));
+        for (mins, x_half) in mins.into_iter().zip(x.halves).take(K::HALVES) {
+            let x_sum = if K::HALVES == 1 {
+                x.scaled_sum
+            } else {
+                x.scale * x_half as f32
+            };
+            sum = f32x4_add(sum, f32x4_mul(mins, f32x4_splat(x_sum)));
+        }
     }
     sum
 }
@@ -329,17 +365,34 @@ impl<'a, K: Kernel> Factors<'a, K> {
             }
             return found;
         }
-        let steps = self.steps[b].as_ref();
+        let steps = widen(self.steps[b].as_ref());
         for (kind, factor) in self.factors[b / WIDE].as_ref().iter().enumerate() {
             for half in 0..K::HALVES {
-                let steps = steps[kind * K::HALVES + half].map(i8::cast_unsigned);
-                let steps = i16x8_extend_low_i8x16(i32x4_splat(i32::from_le_bytes(steps)));
-                let steps = f32x4_convert_i32x4(i32x4_extend_low_i16x8(steps));
+                let steps = f32x4_convert_i32x4(steps[kind * K::HALVES + half]);
                 found[kind][half] = f32x4_mul(load_f32(factor), steps);
             }
         }
         found
     }
+}
+
+/// Up to four times four small integers, each in a lane.
+#[inline]
+fn widen(steps: &[[i8; ROWS]]) -> [v128; 4] {
+    let pair = |pair: usize| {
+        let of = |i: usize| {
+            let four = steps.get(2 * pair + i).copied().unwrap_or_default();
+            u64::from(u32::from_le_bytes(four.map(i8::cast_unsigned)))
+        };
+        i16x8_extend_low_i8x16(i64x2_splat((of(0) | of(1) << 32).cast_signed()))
+    };
+    let [a, b] = [pair(0), pair(1)];
+    [
+        i32x4_extend_low_i16x8(a),
+        i32x4_extend_high_i16x8(a),
+        i32x4_extend_low_i16x8(b),
+        i32x4_extend_high_i16x8(b),
+    ]
 }
 
 #[inline]
