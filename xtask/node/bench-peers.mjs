@@ -63,7 +63,7 @@ async function main() {
   const server = await serve({ routes, headers: ISOLATED });
   const browser = await launch({ ...config, gpu: config.backend === 'webgpu' });
   try {
-    const run = { browser, url: server.url, rows: [], downloads: new Map(), versions: {}, ids: new Map() };
+    const run = { browser, url: server.url, rows: [], downloads: new Map(), versions: {} };
     for (const model of models) {
       for (const threads of config.threads) await measure(run, model, threads);
     }
@@ -132,7 +132,7 @@ async function measure(run, model, threads) {
   }
 }
 
-/** The ids of these texts in this model, for an engine without a tokenizer of its own. */
+/** Keeps the ids of these texts in this model, for an engine without a tokenizer of its own. */
 async function noteIds(run, model, texts) {
   const args = [model.url, texts];
   const read = (page) => page.evaluate((args) => globalThis.idsOf(...args), args);
