@@ -1,12 +1,12 @@
 // ONNX Runtime Web as one of the engines of the suite `peers`: decoder-only models with grouped
 // queries, as `benches/peers/export_onnx.py` makes them. Greedy, with the KV cache left on the
 // device that computes.
-import { Tokenizer } from '/peers/@huggingface/tokenizers/dist/tokenizers.min.mjs';
-
+const TOKENIZERS = '/peers/@huggingface/tokenizers/dist/tokenizers.min.mjs';
 const FOLDER = '/onnx';
 
 export async function ortWeb({ backend, threads }) {
   const build = backend === 'webgpu' ? 'webgpu' : 'wasm';
+  const { Tokenizer } = await import(TOKENIZERS);
   const ort = await import(`/peers/onnxruntime-web/dist/ort.${build}.min.mjs`);
   ort.env.wasm.wasmPaths = '/peers/onnxruntime-web/dist/';
   ort.env.wasm.numThreads = threads;

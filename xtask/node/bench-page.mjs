@@ -4,6 +4,7 @@
 //   open(name, { model, threads, contextTokens }) → { info, run, close }
 //   run(prompt, maxTokens) → { text, ids | null, startedMs, atMs: number[], promptTokens | null }
 
+import { candle } from '/bench-candle.mjs';
 import { ortWeb } from '/bench-ort.mjs';
 import { rates } from '/bench-rates.mjs';
 
@@ -115,6 +116,7 @@ const OPENERS = {
   'tokenbrook fast': (options) => tokenbrook({ precision: 'fast' }, options),
   'wllama-2': wllama2,
   'wllama-3': wllama3,
+  'candle-transformers': candle,
   'onnxruntime-web int8': ortWeb,
   'onnxruntime-web int4': ortWeb,
 };
@@ -211,6 +213,26 @@ globalThis.cutPrompts = async (model, text, lengths, samples) => {
   }
   await close();
   return prompts;
+};
+
+/** Token ids of prompts, with what the model adds to each: for an engine that reads no text. */
+globalThis.idsOf = async (model, texts) => {
+  const { loaded, close } = await tokenbrook(PLAIN, {
+    model,
+    backend: 'cpu',
+    threads: 1,
+    contextTokens: 64,
+  });
+  const first = loaded.generate('x', { maxTokens: 1 });
+  for await (const _ of first);
+  const ids = await first.promptIds;
+  const added = ids.slice(0, ids.length - (await loaded.tokenize('x')).length);
+  const all = [];
+  for (const text of texts) {
+    all.push([...added, ...(await loaded.tokenize(text, { special: true }))]);
+  }
+  await close();
+  return all;
 };
 
 document.title = 'ready';

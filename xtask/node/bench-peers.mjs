@@ -16,6 +16,8 @@ import { ISOLATED, serve } from './serve.mjs';
 
 /** Not in the browser. */
 const NATIVE = 'llama.cpp, native';
+/** Reads token ids, and is not of npm: `cargo xtask bench` makes it. */
+const CANDLE = 'candle-transformers';
 /** By backend; each is one of `bench-page.mjs`, peers by their package in `benches/peers`. */
 const ENGINES = {
   cpu: [
@@ -23,6 +25,7 @@ const ENGINES = {
     'tokenbrook simd128',
     'wllama-2',
     'wllama-3',
+    CANDLE,
     'onnxruntime-web int8',
     NATIVE,
   ],
@@ -36,7 +39,7 @@ const LOADS = 3;
 const config = JSON.parse(process.argv[2]);
 /** Tokens of a decode: a GPU in software takes seconds for one of some peers. */
 const DECODED = config.backend === 'webgpu' ? 12 : 64;
-const notes = ['Transformers.js and candle-transformers in wasm are left out.'];
+const notes = ['Transformers.js is left out: onnxruntime-web is what it runs on.'];
 const say = (text) => console.error(`bench: ${text}`);
 
 async function main() {
@@ -44,11 +47,13 @@ async function main() {
   const routes = {
     '/': here('bench.html'),
     '/bench-page.mjs': here('bench-page.mjs'),
+    '/bench-candle.mjs': here('bench-candle.mjs'),
     '/bench-ort.mjs': here('bench-ort.mjs'),
     '/bench-rates.mjs': here('bench-rates.mjs'),
     '/pkg/': config.pkg,
     '/peers/': join(config.peers, 'node_modules'),
   };
+  if (config.candle) routes['/candle/'] = config.candle;
   if (config.onnx) routes['/onnx/'] = config.onnx;
   const models = config.models.map(({ file }) => {
     if (file === undefined) throw new Error('this suite takes models that are files');
@@ -95,6 +100,10 @@ async function measure(run, model, threads) {
   }
   const asked = (name) => config.engines.length === 0 || matches(name);
   const names = ENGINES[config.backend].filter((name) => asked(title(name)) && isHere(name));
+  if (names.includes(CANDLE)) {
+    const known = reference.cases.map(({ prompt }) => prompt);
+    await noteIds(run, model, [...Object.values(prompts).flat(), ...known]);
+  }
   const engines = [];
   for (const name of names) {
     const { backend } = config;
@@ -123,6 +132,14 @@ async function measure(run, model, threads) {
   }
 }
 
+/** Keeps the ids of these texts in this model, for an engine without a tokenizer of its own. */
+async function noteIds(run, model, texts) {
+  const args = [model.url, texts];
+  const read = (page) => page.evaluate((args) => globalThis.idsOf(...args), args);
+  const ids = await inPage(run, read);
+  run.ids = new Map(texts.map((text, index) => [text, ids[index]]));
+}
+
 /** Of those that keep a model themselves. */
 async function noteSecondLoads(run, engines, options) {
   const keeps = (name) => name !== NATIVE && !name.startsWith('onnxruntime');
@@ -136,14 +153,15 @@ async function noteSecondLoads(run, engines, options) {
 
 const matches = (name) => config.engines.some((part) => name.startsWith(part));
 
-/** Version of an installed package. */
+/** Version of an installed package, or of candle. */
 function versionOf(name) {
-  const manifest = join(config.peers, 'node_modules', name, 'package.json');
-  return JSON.parse(readFileSync(manifest, 'utf8')).version;
+  const folder = name === CANDLE ? config.candle : join(config.peers, 'node_modules', name);
+  return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')).version;
 }
 
 /** An engine with its version: `wllama 3.13.0`, `ort-web 1.30.0 int8`. */
 function title(name) {
+  if (name === CANDLE && config.candle) return `${name} ${versionOf(name)}`;
   const [, brand, rest] = /^(wllama|onnxruntime-web)(?:-\d+)?(.*)$/.exec(name) ?? [];
   if (brand === undefined) return name;
   return `${brand.replace('onnxruntime', 'ort')} ${versionOf(name.split(' ')[0])}${rest}`;
@@ -156,9 +174,11 @@ function isHere(name) {
       ? 'there is no ONNX of this model: `--onnx` names a folder'
       : name.startsWith('wllama') && config.backend === 'webgpu' && !config.firefox
         ? 'without f16 in shaders, as on SwiftShader, it computes on the CPU'
-        : name === NATIVE && !config.nativePython
-          ? '`--native-python` names a Python that has llama-cpp-python'
-          : null;
+        : name === CANDLE && !config.candle
+          ? '`cargo xtask bench` makes it, where its row is asked for'
+          : name === NATIVE && !config.nativePython
+            ? '`--native-python` names a Python that has llama-cpp-python'
+            : null;
   if (reason !== null) notes.push(`${title(name)} is left out: ${reason}.`);
   return reason === null;
 }
@@ -173,11 +193,12 @@ async function sampleAll(engine, lengths, prompts, round) {
   }
 }
 
-/** Loads an engine a few times, and keeps the last. Null where it cannot do what is asked. */
+/** Loads an engine a few times, keeps the last. Null where a peer cannot do what is asked. */
 async function open(run, name, options) {
   const times = [];
   for (let load = 1; ; load += 1) {
-    const engine = await start(run, name, options);
+    const engine = await startOrNote(run, name, options);
+    if (engine === null) return null;
     times.push(engine.loadMs);
     if (engine.info.threads !== options.threads) {
       notes.push(`${title(name)} has no build for ${options.threads} threads.`);
@@ -193,6 +214,17 @@ async function open(run, name, options) {
   }
 }
 
+async function startOrNote(run, name, options) {
+  try {
+    return await start(run, name, options);
+  } catch (error) {
+    if (name.startsWith('tokenbrook')) throw error;
+    const reason = /^(?:page\.evaluate: )?(?:\w*Error: )?(.*)/.exec(error.message)[1];
+    notes.push(`${title(name)}, ${nameOf(options.file)}, is left out: ${reason}.`);
+    return null;
+  }
+}
+
 async function start(run, name, options) {
   if (name === NATIVE) return startNative(run, options);
   const context = await run.browser.newContext();
@@ -203,14 +235,21 @@ async function start(run, name, options) {
   await page.goto(run.url);
   await page.waitForFunction(() => document.title === 'ready');
   const before = renderers();
-  const opened = await page.evaluate((args) => globalThis.open(...args), [name, options]);
+  const opening = page.evaluate((args) => globalThis.open(...args), [name, options]);
+  const opened = await opening.catch(async (error) => {
+    await context.close();
+    throw error;
+  });
   noteDownloads(run, name, files);
+  const given = (prompt) => (name === CANDLE ? run.ids.get(prompt) : prompt);
   return {
     name,
     pid: grown(before, renderers()),
     ...opened,
-    run: (...args) => page.evaluate((args) => globalThis.engine.run(...args), args),
-    sample: (...args) => page.evaluate((args) => globalThis.sample(...args), args),
+    run: (prompt, ...rest) =>
+      page.evaluate((args) => globalThis.engine.run(...args), [given(prompt), ...rest]),
+    sample: (prompt, ...rest) =>
+      page.evaluate((args) => globalThis.sample(...args), [given(prompt), ...rest]),
     front: () => page.bringToFront(),
     close: () => context.close(),
   };
@@ -264,7 +303,11 @@ async function check(engine, reference) {
 
 function noteDownloads(run, name, paths) {
   if (run.downloads.has(name)) return;
-  const roots = { '/pkg/': config.pkg, '/peers/': join(config.peers, 'node_modules') };
+  const roots = {
+    '/pkg/': config.pkg,
+    '/peers/': join(config.peers, 'node_modules'),
+    '/candle/': config.candle,
+  };
   const entry = { engine: title(name), files: 0, bytes: 0, brotliBytes: 0 };
   for (const path of paths) {
     const root = Object.keys(roots).find((prefix) => path.startsWith(prefix));
@@ -285,7 +328,8 @@ function report(run) {
     machine: { cpu: cpu?.model ?? 'unknown', cores: cpus().length, memoryBytes: totalmem() },
     browser: run.browser.name,
     versions: {
-      tokenbrook: `${pkg.version} (${config.build} build)`,
+      tokenbrook: `${pkg.version} (${config.build ?? 'unknown'} build)`,
+      ...(config.candle && config.backend === 'cpu' ? { [CANDLE]: versionOf(CANDLE) } : {}),
       ...Object.fromEntries(PACKAGES.map((name) => [name, versionOf(name)])),
       ...run.versions,
     },

@@ -1,5 +1,6 @@
 //! `bench`: what is measured in a headless browser, as a table and as JSON with raw samples.
 
+mod candle;
 mod engine;
 mod lab;
 mod models;

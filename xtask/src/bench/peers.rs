@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::report::Report;
-use super::{Measured, Options, models, results};
+use super::{Measured, Options, candle, models, results};
 use crate::args::ModelSource;
 use crate::build::{self, Kind};
 use crate::{paths, process, setup};
@@ -44,6 +44,10 @@ pub(super) fn run(options: &Options) -> Result<Measured> {
         "cpu" => (&THREADS, &PROMPTS),
         _ => (&[1], &GPU_PROMPTS),
     };
+    let candle = match candle::is_asked(&options.engines, backend) {
+        true => Some(candle::folder(&ready.wasm, kind)?),
+        false => None,
+    };
     let config = json!({
         "chromium": ready.chromium,
         "firefox": setup::firefox(&options.browser)?,
@@ -52,6 +56,7 @@ pub(super) fn run(options: &Options) -> Result<Measured> {
         "peers": folder(),
         "references": paths::at_root("tests/data/reference"),
         "models": models.iter().map(ModelSource::to_json).collect::<Vec<_>>(),
+        "candle": candle,
         "onnx": options.onnx,
         "nativePython": options.native_python,
         "threads": or(&options.threads, threads),

@@ -47,7 +47,7 @@ fn bound(module: Module, kind: Kind) -> Result<()> {
     let output = pkg().join(format!("{name}_bg.wasm"));
     let ran = stamp::unless_fresh(name, &inputs, &output, || {
         eprintln!("build: wasm-bindgen, {name}");
-        bind(&compiled, name)?;
+        bind(&compiled, name, &pkg())?;
         if kind == Kind::Release || module == Module::Streaming {
             optimize(&output, module)
         } else {
@@ -60,19 +60,21 @@ fn bound(module: Module, kind: Kind) -> Result<()> {
     Ok(())
 }
 
-fn bind(compiled: &Path, name: &str) -> Result<()> {
-    fs::create_dir_all(pkg())?;
+/// Makes `NAME.js` and `NAME_bg.wasm` in that folder.
+pub(crate) fn bind(compiled: &Path, name: &str, folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder)?;
     let mut bindgen = Bindgen::new();
     bindgen.input_path(compiled).out_name(name).typescript(true);
     bindgen
         .web(true)
         .map_err(|error| anyhow!("wasm-bindgen: {error:#}"))?;
     bindgen
-        .generate(pkg())
+        .generate(folder)
         .map_err(|error| anyhow!("wasm-bindgen: {error:#}"))
 }
 
-fn optimize(file: &Path, module: Module) -> Result<()> {
+/// wasm-opt, as for that module.
+pub(crate) fn optimize(file: &Path, module: Module) -> Result<()> {
     let level = match module {
         Module::Streaming => "-Oz",
         Module::Engine | Module::Relaxed | Module::Threads | Module::Compat => "-O3",

@@ -18,6 +18,9 @@ use summary::Counts;
 /// Native builds have the compat part beside the rest; the wasm32 builds have one each.
 const COMPAT: &str = "tokenbrook/compat";
 
+/// The workspace but for what only `bench` builds, and only for wasm32.
+const TESTED: [&str; 3] = ["--workspace", "--exclude", "candle-peer"];
+
 /// Which part of the tests to run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Part {
@@ -98,9 +101,8 @@ impl Run {
         })?;
         self.step("clippy", |_| {
             let mut clippy = cargo();
+            clippy.arg("clippy").args(TESTED);
             clippy.args([
-                "clippy",
-                "--workspace",
                 "--all-targets",
                 "--features",
                 COMPAT,
@@ -129,19 +131,15 @@ impl Run {
         }
         self.step("documentation", |_| {
             let mut doc = cargo();
-            doc.args(["doc", "--workspace", "--no-deps", "--features", COMPAT])
+            doc.arg("doc").args(TESTED);
+            doc.args(["--no-deps", "--features", COMPAT])
                 .env("RUSTDOCFLAGS", "-D warnings");
             process::run(&mut doc)
         })?;
         self.step("native tests", |counts| {
             let mut test = cargo();
-            test.args([
-                "test",
-                "--workspace",
-                "--no-fail-fast",
-                "--features",
-                COMPAT,
-            ]);
+            test.arg("test").args(TESTED);
+            test.args(["--no-fail-fast", "--features", COMPAT]);
             test.env("TOKENBROOK_MODEL", &ready.model);
             count(test.arg("--").args(&options.filter), counts)
         })
