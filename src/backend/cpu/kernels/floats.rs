@@ -28,7 +28,7 @@ impl Kind for Single {
 
     #[inline]
     fn load(quad: &Self::Quad) -> [v128; ROWS] {
-        quad.map(|row| bytemuck::cast(row))
+        quad.map(bytemuck::cast)
     }
 }
 
@@ -40,7 +40,7 @@ impl Kind for Brain {
 
     #[inline]
     fn load(quad: &Self::Quad) -> [v128; ROWS] {
-        let [ab, cd] = quad.map(|pair| bytemuck::cast::<_, v128>(pair));
+        let [ab, cd] = quad.map(bytemuck::cast::<_, v128>);
         let high = i32x4_splat(0xffff_0000_u32.cast_signed());
         [
             i32x4_shl(ab, 16),
@@ -62,7 +62,7 @@ impl Kind for SmallHalf {
 
     #[inline]
     fn load(quad: &Self::Quad) -> [v128; ROWS] {
-        let [ab, cd] = quad.map(|pair| bytemuck::cast::<_, v128>(pair));
+        let [ab, cd] = quad.map(bytemuck::cast::<_, v128>);
         // The shift brings the fraction to its place and copies of the sign to where the upper
         // bits of the exponent are, which are masked off.
         let mask = i32x4_splat(0x8fff_e000_u32.cast_signed());
