@@ -177,7 +177,8 @@ function clearest(leads, least) {
 
 /**
  * Texts of exactly so many tokens, each with a beginning of its own, so that no engine finds it
- * in a cache: `samples` for each length, from any text of some length.
+ * in a cache: `samples` for each length, from any text of some length. A length of no more tokens
+ * than the model adds itself becomes the next that there can be.
  */
 globalThis.cutPrompts = async (model, text, lengths, samples) => {
   const { loaded, close } = await tokenbrook(PLAIN, {
@@ -207,12 +208,13 @@ globalThis.cutPrompts = async (model, text, lengths, samples) => {
     throw new Error('the text has too few different beginnings');
   };
   const prompts = {};
-  for (const length of lengths) {
+  const cuts = [...new Set(lengths.map((length) => Math.max(length, added + 1)))];
+  for (const length of cuts) {
     prompts[length] = [];
     for (let i = 0; i < samples; i += 1) prompts[length].push(await cut(length));
   }
   await close();
-  return prompts;
+  return { lengths: cuts, prompts };
 };
 
 /** Token ids of prompts, with what the model adds to each: for an engine that reads no text. */

@@ -81,14 +81,14 @@ function nameOf(file) {
 }
 
 async function measure(run, model, threads) {
-  const lengths = [...config.prompts].sort((a, b) => a - b);
+  const wanted = [...config.prompts].sort((a, b) => a - b);
   const reference = referenceOf(config.references, model.file);
-  const contextTokens = Math.max(256, lengths.at(-1) + DECODED + 8);
-  const prompts = await inPage(run, (page) =>
+  const contextTokens = Math.max(256, wanted.at(-1) + DECODED + 8);
+  const { lengths, prompts } = await inPage(run, (page) =>
     page.evaluate((args) => globalThis.cutPrompts(...args), [
       model.url,
       reference.text,
-      lengths,
+      wanted,
       config.samples + 1,
     ]),
   );
