@@ -49,6 +49,7 @@ Usage: cargo xtask COMMAND [OPTIONS]
         --native-python P  a Python that has llama-cpp-python: llama.cpp without a browser too
         --fast             without link-time optimization and wasm-opt
         --write-results    the tables into benches/RESULTS.md
+        --report FILE      what `--json-file` has kept, in place of measuring (repeatable)
   help                  this text
 
 Options of demo, chat, score and bench (which takes several):

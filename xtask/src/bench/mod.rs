@@ -75,6 +75,8 @@ struct Options {
     json: bool,
     json_file: Option<PathBuf>,
     write_results: bool,
+    /// Files of earlier runs.
+    reports: Vec<PathBuf>,
 }
 
 /// `cargo xtask bench`.
@@ -110,6 +112,7 @@ fn read(mut parser: Parser) -> Result<(&'static Suite, Options)> {
         json: false,
         json_file: None,
         write_results: false,
+        reports: Vec::new(),
     };
     while let Some(arg) = parser.next()? {
         let name = args::long(&arg)?;
@@ -146,6 +149,7 @@ impl Options {
             "json" => self.json = true,
             "json-file" => self.json_file = Some(std::path::absolute(args::text(parser)?)?),
             "write-results" => self.write_results = true,
+            "report" => self.reports.push(args::text(parser)?.into()),
             _ => return Ok(false),
         }
         Ok(true)

@@ -27,9 +27,34 @@ pub(super) const OPTIONS: &[&str] = &[
     "native-python",
     "fast",
     "write-results",
+    "report",
 ];
 
 pub(super) fn run(options: &Options) -> Result<Measured> {
+    let reports = match &options.reports[..] {
+        [] => vec![measure(options)?],
+        files => files
+            .iter()
+            .map(|file| Report::read(file))
+            .collect::<Result<_>>()?,
+    };
+    if options.write_results {
+        results::write("peers", &reports)?;
+    }
+    let table = reports.iter().map(Report::table).collect::<Vec<_>>();
+    let mut all: Vec<_> = reports.into_iter().map(Report::into_json).collect();
+    let json = match (all.len(), all.pop()) {
+        (1, Some(only)) => only,
+        (_, last) => all.into_iter().chain(last).collect(),
+    };
+    Ok(Measured {
+        table: table.join("\n"),
+        json,
+    })
+}
+
+/// One run of a browser.
+fn measure(options: &Options) -> Result<Report> {
     let ready = setup::all()?;
     install()?;
     let kind = if options.fast {
@@ -68,14 +93,7 @@ pub(super) fn run(options: &Options) -> Result<Measured> {
     let mut script = process::node_script("bench-peers.mjs");
     let measured = process::output_or_words(script.arg(config.to_string()))?;
     let measured: Value = serde_json::from_str(&measured).context("the script gave no JSON")?;
-    let report = Report::new(measured)?;
-    if options.write_results {
-        results::write("peers", &report)?;
-    }
-    Ok(Measured {
-        table: report.table(),
-        json: report.into_json(),
-    })
+    Report::new(measured)
 }
 
 /// What was asked for, or all of it.

@@ -1,6 +1,8 @@
 //! What a suite found: raw samples from the browser to medians and a table.
 
 use std::cmp::Ordering;
+use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
@@ -24,6 +26,15 @@ impl Report {
             add_medians(row)?;
         }
         Ok(Self(measured))
+    }
+
+    /// Of an earlier run.
+    pub(super) fn read(file: &Path) -> Result<Self> {
+        let text = fs::read_to_string(file);
+        let text = text.with_context(|| format!("cannot read `{}`", file.display()))?;
+        let json = serde_json::from_str(&text).context("it is no JSON");
+        json.and_then(Self::new)
+            .with_context(|| format!("`{}` is no report", file.display()))
     }
 
     pub(super) fn json(&self) -> &Value {

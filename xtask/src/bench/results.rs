@@ -12,31 +12,52 @@ use crate::paths;
 const YARDSTICK: &str = "wllama";
 const OURS: &str = "tokenbrook";
 
-/// Writes the file anew.
-pub(super) fn write(suite: &str, report: &Report) -> Result<()> {
+/// Writes the file anew, a section for each run.
+pub(super) fn write(suite: &str, reports: &[Report]) -> Result<()> {
     let file = paths::at_root("benches/RESULTS.md");
-    fs::write(&file, text(suite, report))
+    fs::write(&file, text(suite, reports))
         .with_context(|| format!("cannot write `{}`", file.display()))
 }
 
-fn text(suite: &str, report: &Report) -> String {
+fn text(suite: &str, reports: &[Report]) -> String {
     let mut text = format!(
         "# Results\n\nMade by `cargo xtask bench --suite {suite} --write-results`; \
-         [README.md](README.md) says how it is measured. All rows are of one run.\n\n"
+         [README.md](README.md) says how it is measured. What stands in one section is of one \
+         run.\n"
     );
+    for report in reports {
+        text += &section(report);
+    }
+    text
+}
+
+fn section(report: &Report) -> String {
+    let mut text = format!("\n## {}\n\n", models(report));
     for name in ["date", "machine", "browser", "versions"] {
         text += &format!("- {name}: {}\n", plain(&report.json()[name]));
     }
-    text += "\n## Rates, times and memory\n\n";
-    text += &markdown(&report.cells());
-    text += &format!("\n## Ratios to the better {YARDSTICK}\n\n");
-    text += &markdown(&ratios(report));
-    text += "\n## Downloaded beside the model\n\n";
-    text += &markdown(&downloads(report));
     for note in report.notes() {
-        text += &format!("\n- {note}");
+        text += &format!("- {note}\n");
     }
-    text + "\n"
+    for (title, table) in [
+        ("Rates, times and memory", report.cells()),
+        ("Ratios to the better wllama", ratios(report)),
+        ("Downloaded beside the model", downloads(report)),
+    ] {
+        text += &format!("\n### {title}\n\n{}", markdown(&table));
+    }
+    text
+}
+
+/// The models of a run, each once.
+fn models(report: &Report) -> String {
+    let mut names: Vec<_> = report
+        .rows()
+        .iter()
+        .map(|row| plain(&row["model"]))
+        .collect();
+    names.dedup();
+    names.join(", ")
 }
 
 /// An object as `name value, name value`.
@@ -160,11 +181,13 @@ mod tests {
                 "brotliBytes": 1500 }],
             "notes": ["ORT-web is left out."],
         }));
-        let text = text("peers", &report.unwrap());
+        let report = report.unwrap();
+        let text = text("peers", &[report]);
         for part in [
             "- machine: cpu Some CPU\n",
             "- versions: tokenbrook 0.1.0\n",
             "| tokenbrook | 3 | 9 | 2 |\n",
+            "\n## m Q4_1\n",
             "\n- ORT-web is left out.\n",
         ] {
             assert!(text.contains(part), "{part}");
