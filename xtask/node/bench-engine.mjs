@@ -7,8 +7,16 @@ import { chromium } from 'playwright-core';
 import { GPU_FLAGS } from './chromium.mjs';
 import { modelRoute } from './model-route.mjs';
 import { serve } from './serve.mjs';
+import { profileWorkers } from './worker-profiler.mjs';
 
 const config = JSON.parse(process.argv[2]);
+
+/** Parts of a pass on the processor, by the names of their functions. */
+const PARTS = [
+  ['products', /::cpu::kernels::|::cpu::unpack::/],
+  ['attention', /::cpu::attention::|::math::dot_4|::math::total_rows/],
+  ['sampling', /::sampling::/],
+];
 
 async function main() {
   const { url: source, routes } = modelRoute(config.model);
@@ -24,6 +32,9 @@ async function main() {
     const page = await browser.newPage();
     page.on('console', (message) => console.error(`browser: ${message.text()}`));
     await page.goto(server.url);
+    const profiler = await profileWorkers(page);
+    await page.exposeFunction('startProfile', () => profiler.start());
+    await page.exposeFunction('stopProfile', async () => shares(await profiler.stop()));
     const { load, samples } = config;
     const result = await page.evaluate(measure, { source, load, samples });
     const report = { command: 'bench', suite: 'engine', ...result, table: tables(result) };
@@ -34,13 +45,24 @@ async function main() {
   }
 }
 
+/** Shares of the parts in the time of all functions. */
+function shares(times) {
+  const all = Object.entries(times);
+  const total = all.reduce((sum, [, ms]) => sum + ms, 0);
+  const partOf = (name) => PARTS.find(([, pattern]) => pattern.test(name))?.[0] ?? 'all else';
+  const found = {};
+  for (const part of [...PARTS.map(([part]) => part), 'all else']) found[part] = 0;
+  for (const [name, ms] of all) found[partOf(name)] += ms / total;
+  return found;
+}
+
 const median = (values) => {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 };
 
-function tables({ info, loads, rows, tokens }) {
+function tables({ info, loads, rows, tokens, parts }) {
   const lines = [
     `${info.name} ${info.quantization}, ${info.backend} (${info.precision}), ` +
       `${info.adapter ?? info.wasmVariant}`,
@@ -60,6 +82,7 @@ function tables({ info, loads, rows, tokens }) {
   const later = loads.slice(1);
   row('load to first token, a second time', later.map((it) => it.firstTokenMs), 0, 'ms');
   for (const pass of info.gpu?.profile ?? []) lines.push('', ...passLines(pass));
+  if (parts.length > 0) lines.push('', ...partLines(parts));
   if (info.gpu) {
     const used = info.gpu.variants
       .map(({ role, format, variant }) => [role, format, variant].filter(Boolean).join(' '))
@@ -67,6 +90,18 @@ function tables({ info, loads, rows, tokens }) {
     lines.push('', `kernels: ${used}`);
   }
   return `${lines.join('\n')}\n`;
+}
+
+/** The share of the products is also how much is reached of what they alone would run at. */
+function partLines(parts) {
+  const percent = (share) => `${(100 * share).toFixed(1)} %`;
+  const names = Object.keys(parts[0].shares);
+  const lines = [`| share of time | ${names.join(' | ')} |`];
+  lines.push(`|---|${'---:|'.repeat(names.length)}`);
+  for (const { name, shares } of parts) {
+    lines.push(`| ${name} | ${names.map((part) => percent(shares[part])).join(' | ')} |`);
+  }
+  return lines;
 }
 
 function passLines(pass) {
@@ -91,7 +126,7 @@ function passLines(pass) {
   return lines;
 }
 
-// The next runs in the page: it sees nothing of this file.
+// The next runs in the page: it sees nothing of this file but `startProfile` and `stopProfile`.
 
 async function measure({ source, load: loadOptions, samples }) {
   const { load } = await import('/pkg/index.js');
@@ -158,6 +193,17 @@ async function measure({ source, load: loadOptions, samples }) {
   }
   rows.push(decode);
   let { info } = model;
+  const parts = [];
+  if (info.backend === 'cpu') {
+    const profiled = async (name, prompt, maxTokens) => {
+      await startProfile();
+      for (let i = 0; i < samples; i += 1) await run(model, prompt(i), { maxTokens });
+      parts.push({ name, shares: await stopProfile() });
+    };
+    const [, { name }] = rows;
+    await profiled(name, (i) => text(240, samples + i), 1);
+    await profiled('tg128', () => PROMPT, 129);
+  }
   await model.dispose();
   if (info.gpu !== null) {
     const profiled = { ...loadOptions, gpu: { ...loadOptions.gpu, profile: true } };
@@ -165,7 +211,7 @@ async function measure({ source, load: loadOptions, samples }) {
     ({ info } = again);
     await again.dispose();
   }
-  return { info, loads, rows, tokens };
+  return { info, loads, rows, tokens, parts };
 }
 
 try {
