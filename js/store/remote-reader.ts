@@ -1,6 +1,7 @@
 // Segments that a worker of their own reads and checks, while the engine takes those before: both
 // take about as long, and the engine's thread has enough to do.
 
+import { endLater } from './ending.js';
 import type { ReadAnswer, ReadRequest } from './hash-worker.js';
 
 /** Reads segments elsewhere. */
@@ -45,8 +46,8 @@ class WorkerReader implements RemoteReader {
   }
 
   end(): void {
+    if (!this.#isOver) endLater(this.#worker);
     this.#isOver = true;
-    this.#worker.terminate();
     for (const resolve of this.#waiting.splice(0)) resolve(undefined);
   }
 }

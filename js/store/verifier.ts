@@ -3,6 +3,7 @@
 
 import { PIECE_BYTES } from '../pieces.js';
 import { deferred } from './deferred.js';
+import { endLater } from './ending.js';
 import type { Folder } from './folder.js';
 import { segmentCount, segmentName } from './journal.js';
 import type { Journal } from './journal.js';
@@ -120,7 +121,7 @@ class WorkerHasher implements Hasher {
   }
 
   end(): void {
-    this.#worker.terminate();
+    endLater(this.#worker);
     this.#answer.reject(new Error('the check was ended'));
   }
 
