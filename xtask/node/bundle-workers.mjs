@@ -11,11 +11,11 @@ import { rolldown } from 'rolldown';
 const WORKERS = ['worker.js', 'helper.js', 'mock-service-worker.js', 'hash-worker.js'];
 
 /**
- * Entries with the modules that stay apart: engines are fetched one by one, and there is one
- * class of errors for all entries.
+ * Entries with the modules that stay apart: engines are fetched one by one, and of errors, of
+ * stamps and of what a page has started there is one for all entries.
  */
 const JOINED = [
-  { input: 'index.js', external: ['errors.js'] },
+  { input: 'index.js', external: ['errors.js', 'ready.js', 'stamps.js'] },
   {
     input: 'worker.js',
     external: ['engine.js', 'engine-relaxed.js', 'engine-threads.js', 'compat.js'],
