@@ -51,7 +51,7 @@ interface FileHandle extends FileSystemFileHandle {
 }
 
 /** Whether several tabs can have a file open at a time, each for reading. */
-function canShareReading(): boolean {
+export function canShareReading(): boolean {
   const { FileSystemSyncAccessHandle: handle } = globalThis as {
     FileSystemSyncAccessHandle?: { prototype: object };
   };

@@ -2,6 +2,7 @@
 // take about as long, and the engine's thread has enough to do.
 
 import { endLater } from './ending.js';
+import { canShareReading } from './folder.js';
 import type { ReadAnswer, ReadRequest } from './hash-worker.js';
 
 /** Reads segments elsewhere. */
@@ -11,8 +12,9 @@ export interface RemoteReader {
   end(): void;
 }
 
-/** `undefined` where there can be no such worker. */
+/** `undefined` where there can be no such worker, or files are read as Blobs, which needs none. */
 export function startRemoteReader(): RemoteReader | undefined {
+  if (!canShareReading()) return undefined;
   try {
     const url = new URL('./hash-worker.js', import.meta.url);
     return new WorkerReader(new Worker(url, { type: 'module' }));
