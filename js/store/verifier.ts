@@ -3,7 +3,6 @@
 
 import { PIECE_BYTES } from '../pieces.js';
 import { deferred } from './deferred.js';
-import { endLater } from './ending.js';
 import type { Folder } from './folder.js';
 import { segmentCount, segmentName } from './journal.js';
 import type { Journal } from './journal.js';
@@ -121,7 +120,7 @@ class WorkerHasher implements Hasher {
   }
 
   end(): void {
-    endLater(this.#worker);
+    this.#worker.terminate();
     this.#answer.reject(new Error('the check was ended'));
   }
 
