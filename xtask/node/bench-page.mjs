@@ -175,21 +175,25 @@ function clearest(leads, least) {
   return best;
 }
 
+/** A model for its tokenizer, and the ids that it puts before each text. */
+async function openTokenizer(model) {
+  const options = { model, backend: 'cpu', threads: 1, contextTokens: 64 };
+  const opened = await tokenbrook(PLAIN, options);
+  const first = opened.loaded.generate('x', { maxTokens: 1 });
+  for await (const _ of first);
+  const ids = await first.promptIds;
+  const begins = ids.slice(0, ids.length - (await opened.loaded.tokenize('x')).length);
+  return { ...opened, begins };
+}
+
 /**
  * Texts of exactly so many tokens, each with a beginning of its own, so that no engine finds it
  * in a cache: `samples` for each length, from any text of some length. A length of no more tokens
  * than the model adds itself becomes the next that there can be.
  */
 globalThis.cutPrompts = async (model, text, lengths, samples) => {
-  const { loaded, close } = await tokenbrook(PLAIN, {
-    model,
-    backend: 'cpu',
-    threads: 1,
-    contextTokens: 64,
-  });
-  const first = loaded.generate('x', { maxTokens: 1 });
-  for await (const _ of first);
-  const added = (await first.promptIds).length - (await loaded.tokenize('x')).length;
+  const { loaded, close, begins } = await openTokenizer(model);
+  const added = begins.length;
   const ids = Array.from(await loaded.tokenize(text));
   const ring = [];
   while (ring.length < STORY) ring.push(...ids);
@@ -219,19 +223,10 @@ globalThis.cutPrompts = async (model, text, lengths, samples) => {
 
 /** Token ids of prompts, with what the model adds to each: for an engine that reads no text. */
 globalThis.idsOf = async (model, texts) => {
-  const { loaded, close } = await tokenbrook(PLAIN, {
-    model,
-    backend: 'cpu',
-    threads: 1,
-    contextTokens: 64,
-  });
-  const first = loaded.generate('x', { maxTokens: 1 });
-  for await (const _ of first);
-  const ids = await first.promptIds;
-  const added = ids.slice(0, ids.length - (await loaded.tokenize('x')).length);
+  const { loaded, close, begins } = await openTokenizer(model);
   const all = [];
   for (const text of texts) {
-    all.push([...added, ...(await loaded.tokenize(text, { special: true }))]);
+    all.push([...begins, ...(await loaded.tokenize(text, { special: true }))]);
   }
   await close();
   return all;
