@@ -150,6 +150,10 @@ impl Backend for AnyBackend {
         each!(self, backend => backend.least_rows())
     }
 
+    fn tile_rows(&self) -> usize {
+        each!(self, backend => backend.tile_rows())
+    }
+
     fn read_ms(&self) -> f64 {
         each!(self, backend => backend.read_ms())
     }

@@ -363,6 +363,10 @@ pub trait Backend {
     fn least_rows(&self) -> usize {
         1
     }
+    /// Rows that are multiplied together: of a pass that has more, best a multiple.
+    fn tile_rows(&self) -> usize {
+        self.least_rows()
+    }
     /// How much longer reading a token takes than the work that led to it, milliseconds: what
     /// steps in flight may hide. 0 where nothing is gained by submitting ahead.
     fn read_ms(&self) -> f64 {

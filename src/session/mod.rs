@@ -115,7 +115,8 @@ impl<B: Backend> Session<B> {
     /// The backend's.
     pub async fn ready(&mut self) -> Result<(), SessionError> {
         self.backend.ready().await?;
-        self.pacer = Pacer::new(self.backend.least_rows(), MAX_ROWS);
+        let rows = [self.backend.least_rows(), self.backend.tile_rows()];
+        self.pacer = Pacer::new(rows, MAX_ROWS);
         Ok(())
     }
 

@@ -409,7 +409,7 @@ impl Backend for CpuBackend {
     ) -> Result<(), BackendError> {
         self.ledger.check_out_residual(x, op, residual)?;
         let after = (op.post_norm, op.scale);
-        let named = ("out_residual", Digits::Many);
+        let named = ("out_residual", Digits::Few);
         self.add_projection(named, (x, op.out, residual), op.bias, after)
     }
 
@@ -477,6 +477,10 @@ impl Backend for CpuBackend {
         params: &SampleParams<'_>,
     ) -> Result<TokenSlot, BackendError> {
         self.ledger.sample(logits, params)
+    }
+
+    fn tile_rows(&self) -> usize {
+        kernels::TOKENS
     }
 
     async fn submit(&mut self) -> Result<(), BackendError> {
