@@ -137,13 +137,14 @@ impl Integers for Shifted {
 #[repr(C)]
 pub(super) struct Block<I> {
     pub(super) integers: I,
-    pub(super) scale: f32,
-    /// Sum of the integers.
-    pub(super) sum: i32,
-    /// That times the scale.
-    pub(super) scaled_sum: f32,
     /// Sums of the two halves.
     pub(super) halves: [i32; 2],
+    /// Sum of the integers.
+    pub(super) sum: i32,
+    // Last, so that compilers find no room to load a vector where one number is wanted.
+    pub(super) scale: f32,
+    /// The sum times the scale.
+    pub(super) scaled_sum: f32,
 }
 
 /// Rounded rows, `[row, block]`.
