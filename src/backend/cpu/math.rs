@@ -1,6 +1,8 @@
 //! Inner loops, written so that LLVM turns them into SIMD on every target: fixed-size lane
 //! arrays, no branch and no call inside, sums kept apart until the end.
 
+use std::hint::black_box;
+
 /// Lanes of a running sum: four 128-bit registers, enough to hide the latency of an addition.
 const LANES: usize = 16;
 
@@ -81,7 +83,7 @@ pub(super) fn fetch(x: &[f32]) {
             *sum += lines[i * LINE];
         }
     }
-    std::hint::black_box(sums);
+    black_box(sums);
 }
 
 /// Sum of lanes by halves.
@@ -146,36 +148,74 @@ fn norm_factor(x: &[f32], eps: f32) -> f32 {
 /// attention takes one exponential per head and position.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
-    // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits of the sum.
-    const ROUND: f32 = 12_582_912.0;
-    // ln 2 in two pieces, the first short enough that its product with n is exact.
-    const LN_2_HIGH: f32 = 355.0 / 512.0;
-    const LN_2_LOW: f32 = -2.121_944_4e-4;
-    let x = if x < -87.0 { -87.0 } else { x };
-    let x = if x > 88.0 { 88.0 } else { x };
-    let shifted = x * std::f32::consts::LOG2_E + ROUND;
-    let n = shifted - ROUND;
-    let r = (x - n * LN_2_HIGH) - n * LN_2_LOW;
-    let mut p = 1.987_569_1e-4;
-    p = p * r + 1.398_199_9e-3;
-    p = p * r + 8.333_452e-3;
-    p = p * r + 4.166_579_6e-2;
-    p = p * r + 1.666_666_5e-1;
-    p = p * r + 0.5;
-    let power = f32::from_bits(shifted.to_bits().wrapping_add(127) << 23);
-    (p * r * r + r + 1.0) * power
+    Exp::NUMBERS.of(x)
 }
 
-/// `1 / (1 + e^-x)`.
-#[inline(always)]
-fn sigmoid(x: f32) -> f32 {
-    1.0 / (1.0 + exp(-x))
+/// The numbers of [`exp`].
+#[derive(Clone, Copy)]
+struct Exp {
+    least: f32,
+    most: f32,
+    log2_e: f32,
+    /// 1.5 * 2^23: adding it rounds to an integer and leaves that in the low bits of the sum.
+    round: f32,
+    /// ln 2 in two pieces, the first short enough that its product with n is exact.
+    ln_2: [f32; 2],
+    polynomial: [f32; 6],
+    one: f32,
+    bias: u32,
+}
+
+impl Exp {
+    const NUMBERS: Self = Self {
+        least: -87.0,
+        most: 88.0,
+        log2_e: std::f32::consts::LOG2_E,
+        round: 12_582_912.0,
+        ln_2: [355.0 / 512.0, -2.121_944_4e-4],
+        polynomial: [
+            1.987_569_1e-4,
+            1.398_199_9e-3,
+            8.333_452e-3,
+            4.166_579_6e-2,
+            1.666_666_5e-1,
+            0.5,
+        ],
+        one: 1.0,
+        bias: 127,
+    };
+
+    /// The numbers for a loop. Where they are known, V8 makes each anew in every round, from an
+    /// integer, in three instructions.
+    fn for_loop() -> Self {
+        black_box(Self::NUMBERS)
+    }
+
+    #[inline(always)]
+    fn of(&self, x: f32) -> f32 {
+        let x = if x < self.least { self.least } else { x };
+        let x = if x > self.most { self.most } else { x };
+        let shifted = x * self.log2_e + self.round;
+        let n = shifted - self.round;
+        let r = (x - n * self.ln_2[0]) - n * self.ln_2[1];
+        let [first, rest @ ..] = self.polynomial;
+        let p = rest.into_iter().fold(first, |p, next| p * r + next);
+        let power = f32::from_bits(shifted.to_bits().wrapping_add(self.bias) << 23);
+        (p * r * r + r + self.one) * power
+    }
+
+    /// `1 / (1 + e^-x)`.
+    #[inline(always)]
+    fn sigmoid(&self, x: f32) -> f32 {
+        self.one / (self.one + self.of(-x))
+    }
 }
 
 /// `gate[k] = silu(gate[k]) up[k]` into `out`.
 pub(super) fn silu_times(gate: &[f32], up: &[f32], out: &mut [f32]) {
+    let exp = Exp::for_loop();
     for ((out, &gate), up) in out.iter_mut().zip(gate).zip(up) {
-        *out = gate * sigmoid(gate) * up;
+        *out = gate * exp.sigmoid(gate) * up;
     }
 }
 
@@ -183,9 +223,10 @@ pub(super) fn silu_times(gate: &[f32], up: &[f32], out: &mut [f32]) {
 /// since `1 + tanh(u) = 2 sigmoid(2 u)`.
 pub(super) fn gelu_times(gate: &[f32], up: &[f32], out: &mut [f32]) {
     const TWO_SQRT_2_OVER_PI: f32 = 1.595_769;
+    let exp = Exp::for_loop();
     for ((out, &gate), up) in out.iter_mut().zip(gate).zip(up) {
         let u = TWO_SQRT_2_OVER_PI * (gate + 0.044_715 * gate * gate * gate);
-        *out = gate * sigmoid(u) * up;
+        *out = gate * exp.sigmoid(u) * up;
     }
 }
 
@@ -219,16 +260,17 @@ fn larger(a: f32, b: f32) -> f32 {
 /// `x[k] = e^(x[k] - max)` in place; returns their sum.
 pub(super) fn exp_and_sum(x: &mut [f32], max: f32) -> f32 {
     let (chunks, rest) = x.as_chunks_mut::<8>();
+    let exp = Exp::for_loop();
     let mut lanes = [0.0_f32; 8];
     for chunk in chunks {
         for lane in 0..8 {
-            chunk[lane] = exp(chunk[lane] - max);
+            chunk[lane] = exp.of(chunk[lane] - max);
             lanes[lane] += chunk[lane];
         }
     }
     let mut sum = total(lanes);
     for x in rest {
-        *x = exp(*x - max);
+        *x = exp.of(*x - max);
         sum += *x;
     }
     sum
