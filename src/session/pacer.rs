@@ -105,7 +105,14 @@ mod tests {
 
     #[test]
     fn chunks_are_whole_tiles_or_less_than_one() {
-        for (each, rows) in [(0.1, 128), (2.6, 28), (4.2, 20), (10.0, 8), (35.0, 2), (90.0, 1)] {
+        for (each, rows) in [
+            (0.1, 128),
+            (2.6, 28),
+            (4.2, 20),
+            (10.0, 8),
+            (35.0, 2),
+            (90.0, 1),
+        ] {
             assert_eq!(settled(4, (0.0, each), 20), rows, "{each} ms a row");
         }
         assert_eq!(settled(4, (0.0, 4.2), 0), 4);

@@ -6,7 +6,7 @@ use std::arch::wasm32::{
 };
 
 use super::Kernel;
-use super::simd::{Factors, codes as unsigned_codes, splat_lanes};
+use super::simd::{Factors, codes as unsigned_codes, low, splat_lanes};
 use crate::backend::cpu::packed::{Group, ROWS, Values};
 
 /// A group, in the order in which it is packed.
@@ -27,7 +27,7 @@ pub(super) fn dequantize<K: Kernel>(group: Group<'_>, out: &mut [Values]) {
 /// Codes of a quad as signed bytes, less their zero.
 #[inline]
 fn codes<K: Kernel>(parts: &[[u8; 16]], quad: usize) -> v128 {
-    let codes = unsigned_codes::<K>(parts, quad);
+    let codes = unsigned_codes::<K>(parts, quad, low::<K>());
     if K::ZERO == 0 {
         codes
     } else {

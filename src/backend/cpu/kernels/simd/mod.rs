@@ -18,6 +18,7 @@ use std::arch::wasm32::{
 use std::arch::wasm32::i8x16_relaxed_swizzle;
 #[cfg(not(feature = "relaxed-simd"))]
 use std::arch::wasm32::i8x16_swizzle;
+use std::hint::black_box;
 
 use super::{Block, Integers, Kernel, ROWS, Rows, TOKENS, Work};
 use crate::backend::cpu::packed::{Group, WIDE};
@@ -137,7 +138,7 @@ fn tile<K: Kernel, D: Dot, const G: usize, const T: usize>(
     for b in 0..len {
         let parts: [&[[u8; 16]]; G] = std::array::from_fn(|g| groups[g].codes[b].as_ref());
         let x: [&Block<D::Integers>; T] = std::array::from_fn(|t| &x[t][b]);
-        let totals = totals::<K, D, G, T>(parts, x);
+        let totals = totals::<K, D, G, T>((parts, groups[0].low), x);
         for g in 0..G {
             let factors = groups[g].factors.of(b);
             for t in 0..T {
@@ -160,6 +161,9 @@ struct Weights<'a, K: Kernel> {
     codes: &'a [K::Codes],
     factors: Factors<'a, K>,
     sums: &'a [[i16; ROWS]],
+    /// Bits of a code that lie together. V8 makes a register that it knows to be constant anew in
+    /// every round, in three instructions; hence it is not to be known.
+    low: v128,
 }
 
 impl<'a, K: Kernel> Weights<'a, K> {
@@ -169,6 +173,7 @@ impl<'a, K: Kernel> Weights<'a, K> {
             codes: bytemuck::cast_slice(groups.codes),
             factors: Factors::new(groups),
             sums: groups.sums.as_chunks().0,
+            low: black_box(low::<K>()),
         }
     }
 
@@ -199,7 +204,7 @@ impl<'a, K: Kernel> Weights<'a, K> {
 #[inline]
 #[cfg_attr(feature = "relaxed-simd", target_feature(enable = "relaxed-simd"))]
 fn totals<K: Kernel, D: Dot, const G: usize, const T: usize>(
-    parts: [&[[u8; 16]]; G],
+    (parts, low): ([&[[u8; 16]]; G], v128),
     x: [&Block<D::Integers>; T],
 ) -> [[[v128; 2]; T]; G] {
     let mut sums = [[D::zero(); T]; G];
@@ -210,7 +215,7 @@ fn totals<K: Kernel, D: Dot, const G: usize, const T: usize>(
             let codes = if K::LOW == 8 {
                 D::signed_codes(&parts[g][quad])
             } else {
-                D::codes(codes::<K>(parts[g], quad))
+                D::codes(codes::<K>(parts[g], quad, low))
             };
             for t in 0..T {
                 let x = &x[t].integers;
@@ -237,17 +242,23 @@ fn totals<K: Kernel, D: Dot, const G: usize, const T: usize>(
     totals
 }
 
-/// Codes of a quad, or what they stand for.
+/// Bits of a code that lie together, in each byte.
 #[inline]
-pub(super) fn codes<K: Kernel>(parts: &[[u8; 16]], quad: usize) -> v128 {
+pub(super) fn low<K: Kernel>() -> v128 {
+    u8x16_splat(u8::MAX >> (8 - K::LOW))
+}
+
+/// Codes of a quad, or what they stand for; `low` is that of [`low`].
+#[inline]
+pub(super) fn codes<K: Kernel>(parts: &[[u8; 16]], quad: usize, low: v128) -> v128 {
     let place = u32::try_from(quad).unwrap_or_default();
-    let (part, bit, mask) = match K::LOW {
+    let (part, bit) = match K::LOW {
         8 => return load(&parts[quad]),
-        4 => (quad % 4, place / 4 * 4, 15),
-        _ => (quad / 4, place % 4 * 2, 3),
+        4 => (quad % 4, place / 4 * 4),
+        _ => (quad / 4, place % 4 * 2),
     };
     // Bits of the neighbouring byte that a shift brings along are masked off.
-    let codes = v128_and(shr(load(&parts[part]), bit), u8x16_splat(mask));
+    let codes = v128_and(shr(load(&parts[part]), bit), low);
     if let Some(values) = K::TABLE {
         return look_up(values, codes);
     }

@@ -7,8 +7,8 @@
 
 use std::arch::wasm32::{
     i8x16_splat, i16x8_add, i16x8_relaxed_dot_i8x16_i7x16, i16x8_splat, i32x4, i32x4_add,
-    i32x4_dot_i16x8, i32x4_extract_lane, i32x4_relaxed_dot_i8x16_i7x16_add, i32x4_shl, i32x4_splat,
-    i32x4_sub, v128,
+    i32x4_extadd_pairwise_i16x8, i32x4_extract_lane, i32x4_relaxed_dot_i8x16_i7x16_add, i32x4_shl,
+    i32x4_splat, i32x4_sub, v128,
 };
 use std::hint::black_box;
 use std::marker::PhantomData;
@@ -112,12 +112,11 @@ impl<I: Planes> Dot for Pairs<I> {
 
     #[inline]
     fn total([first, second]: Self::Sum) -> v128 {
-        let ones = i16x8_splat(1);
+        let first = i32x4_extadd_pairwise_i16x8(first);
         if I::COUNT == 1 {
-            return i32x4_dot_i16x8(first, ones);
+            return first;
         }
-        let first = i32x4_dot_i16x8(first, i16x8_splat(128));
-        i32x4_add(first, i32x4_dot_i16x8(second, ones))
+        i32x4_add(i32x4_shl(first, 7), i32x4_extadd_pairwise_i16x8(second))
     }
 
     #[inline]
