@@ -16,8 +16,8 @@ use crate::backend::BackendError;
 pub(super) enum Digits {
     /// Eight bits.
     Few,
-    /// Fourteen bits, at twice the integer products: around attention, whose softmax multiplies
-    /// errors and whose matrices are the smallest of a layer.
+    /// Fourteen bits, at twice the integer products: for queries, keys and values, whose errors
+    /// softmax multiplies.
     Many,
 }
 

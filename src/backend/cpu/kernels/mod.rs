@@ -1,8 +1,8 @@
 //! Products of packed weights and activations: `y[t, n] = sum_k w[n, k] x[t, k]`.
 //!
 //! Activations are rounded but for weights that are floats, and where nothing may be: these
-//! products are those of `exact`. A *tile* is one group of four rows times one or four rows of
-//! activations. Of each block, the codes' products are summed as integers, exactly; then one
+//! products are those of `exact`. A *tile* is one group of four rows times one row of activations
+//! or [`TOKENS`]. Of each block, the codes' products are summed as integers, exactly; then one
 //! multiplication by the scales, one addition. So every implementation gives the same bits:
 //!
 //! ```text
@@ -40,8 +40,9 @@ use super::rounded::{Block, Digits, Form, Integers, Rounded, Rows, with_rows};
 
 pub(super) use exact::exact_product;
 
-/// Rows of activations that share a pass over a group.
-pub(super) const TOKENS: usize = 4;
+/// Rows of activations that share a pass over a group: with fewer, codes are unpacked more often;
+/// with more, sums lie in memory, and more rows are left over.
+pub(super) const TOKENS: usize = 5;
 
 /// How integer products are summed. All give the same sums; which is the fastest depends on what
 /// the processor has.
