@@ -40,9 +40,9 @@ pub(crate) use team::{Crew, Helper, best_size};
 /// How products of weights and activations are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// Activations rounded in blocks: to int8, and to 14 bits ahead of attention and for weights that
-    /// are signed bytes or stand for them (Q8_0, Q8_1, Q8_K, IQ4_NL, MXFP4); f32 for weights that
-    /// are floats (F32, F16, BF16).
+    /// Activations rounded in blocks: to int8, and to 14 bits ahead of attention and for weights
+    /// that are signed bytes or stand for them (Q8_0, Q8_1, Q8_K, IQ4_NL, MXFP4); f32 for weights
+    /// that are floats (F32, F16, BF16).
     Fast,
     /// f32 activations for all weights.
     Exact,
