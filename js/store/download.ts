@@ -9,7 +9,7 @@ import type { Deferred } from './deferred.js';
 import { FileChanged, NoRanges, Transient, ask, cutShort, isTold } from './http.js';
 import type { Answer, Span, Target } from './http.js';
 import { segmentCount, segmentLength } from './journal.js';
-import { Lanes, Watch, pause } from './patience.js';
+import { Lanes, Watch, heeding, pause } from './patience.js';
 import type { Tuning } from './tuning.js';
 import type { Vault, Version } from './vault.js';
 
@@ -320,7 +320,7 @@ export class Download {
     };
     try {
       while (end === null || batch.end < end) {
-        const reading = body.read().catch((cause: unknown) => {
+        const reading = heeding(body.read(), watch.signal).catch((cause: unknown) => {
           watch.signal.throwIfAborted();
           throw this.#brokeOff(batch.end, cause);
         });

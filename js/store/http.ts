@@ -5,6 +5,7 @@ import { TokenbrookError, describe } from '../errors.js';
 import { publicUrl } from '../address.js';
 import { bodyPieces } from '../pieces.js';
 import type { Pieces } from '../pieces.js';
+import { heeding } from './patience.js';
 import type { Version } from './vault.js';
 
 /** Bytes of a file, from `start` up to `end`. */
@@ -83,10 +84,11 @@ export async function ask(target: Target, { span, known, signal }: Ask): Promise
   if (span !== undefined && isStrong(known?.etag) && isSameOrigin(target.url)) {
     headers.set('if-range', known?.etag ?? '');
   }
+  // What is kept here is not kept a second time by the browser.
+  const answer = fetch(target.url, { headers, signal, cache: 'no-store' });
   let response: Response;
   try {
-    // What is kept here is not kept a second time by the browser.
-    response = await fetch(target.url, { headers, signal, cache: 'no-store' });
+    response = await heeding(answer, signal);
   } catch (cause) {
     signal.throwIfAborted();
     throw new Transient(unreachable(target.url, cause));
@@ -162,7 +164,8 @@ export async function askVersion(
 ): Promise<Version | undefined> {
   const { url, headers } = target;
   try {
-    const response = await fetch(url, { method: 'HEAD', headers, signal, cache: 'no-store' });
+    const answer = fetch(url, { method: 'HEAD', headers, signal, cache: 'no-store' });
+    const response = await heeding(answer, signal);
     return response.ok ? versionOf(response, contentLength(response)) : undefined;
   } catch {
     // Some servers refuse HEAD for files that they serve; and there may be no network.

@@ -37,6 +37,20 @@ function sleep(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
+/**
+ * What `work` settles to, or the signal's reason where that comes first: a browser can lose a
+ * request so that not even its signal ends it.
+ */
+export function heeding<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const aborted = (): void => reject(signal.reason as Error);
+    const end = (): void => signal.removeEventListener('abort', aborted);
+    work.then(resolve, reject).finally(end);
+    signal.addEventListener('abort', aborted);
+    if (signal.aborted) aborted();
+  });
+}
+
 /** Ends an attempt that brings too little, or that is not wanted any more. */
 export class Watch {
   readonly #controller = new AbortController();

@@ -419,6 +419,28 @@ test('a server that never sends is download-failed in the end', async () => {
   expect(error.message).toContain('next to nothing');
 });
 
+test('a request that the browser has lost is made again, and does not hold up a close', async () => {
+  const { fetch } = globalThis;
+  const lost = new Promise<never>(() => undefined);
+  try {
+    let count = 0;
+    globalThis.fetch = (...args) => ((count += 1) === 1 ? lost : fetch(...args));
+    expect(isModel(await load({ tuning: { stallMs: 100 } }))).toBe(true);
+    expect(count).toBeGreaterThan(1);
+    globalThis.fetch = async (...args) => {
+      const { status, headers } = await fetch(...args);
+      return new Response(new ReadableStream({ pull: () => lost }), { status, headers });
+    };
+    await root.remove('k');
+    const opening = open({ tuning: { attempts: 2, stallMs: 100 } });
+    const file = await opening;
+    await expect(file.read()).rejects.toMatchObject({ code: 'download-failed' });
+    await file.close();
+  } finally {
+    globalThis.fetch = fetch;
+  }
+});
+
 test('an abort keeps what is durable', async () => {
   server.handler = (_, response, count) => {
     // Headers, and never a body.
