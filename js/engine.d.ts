@@ -80,6 +80,8 @@ export class Loader {
   /** `tokenizer`: the bytes of a `tokenizer.json`. */
   static open(options: LoaderOptions, tokenizer?: Uint8Array): Promise<Loader>;
   push(bytes: Uint8Array): void;
+  /** Types of the model whose kernels have other bits than their plain twins in this browser. */
+  differingKernels?(): string[];
   endFile(): void;
   /**
    * Finds the kernels of the model whose header is there, while its bytes go on arriving; there

@@ -10,15 +10,12 @@ import type { LoadMessage, PlanMessage } from './protocol.js';
 export interface EngineModule {
   default: (options: { module_or_path: Response }) => Promise<unknown>;
   Loader: LoaderClass;
-  /** Types that this browser multiplies otherwise than plain code would. */
-  differingKernels?: () => string[];
 }
 
 /** The exports of `engine-threads.js`. */
 export interface ThreadsModule {
   default: (options: { module_or_path: WebAssembly.Module }) => Promise<unknown>;
   Loader: LoaderClass;
-  differingKernels: () => string[];
   settleThreads: (threads?: number) => number;
   sharedMemory: () => WebAssembly.Memory;
 }
@@ -42,6 +39,8 @@ export class Engines {
   #single: Promise<LoaderClass> | undefined;
   #onCpu: Promise<LoaderClass> | undefined;
   #compat: Promise<LoaderClass> | undefined;
+  /** Lets the threads go, if there are any. */
+  #endThreads: () => void = () => undefined;
   /** Why there are as many threads as there are. */
   threadsReason: string = GPU_COMPUTES;
   /** Why `auto` takes the CPU, where that is known without an engine. */
@@ -78,6 +77,13 @@ export class Engines {
     ));
   }
 
+  /** The engine that runs everywhere, for types whose kernels do not compute right here. */
+  async plain(differing: string[]): Promise<LoaderClass> {
+    this.#endThreads();
+    this.threadsReason = `kernels of ${differing.join(', ')} differ in this browser`;
+    return (await instantiate(this.#data.wasmUrl, this.#modules.engine)).Loader;
+  }
+
   async #forCpu(): Promise<LoaderClass> {
     const { settings, threadsWasmUrl } = this.#data;
     const { threads = 'this package has no engine for more' } = this.#modules;
@@ -109,9 +115,8 @@ export class Engines {
     const module = await WebAssembly.compileStreaming(response);
     const engine = await script;
     await engine.default({ module_or_path: module });
-    const differing = engine.differingKernels();
-    if (differing.length > 0) throw new Error(`${differing.join(', ')} differ in this browser`);
     await startHelpers(count - 1, { module, memory: engine.sharedMemory() });
+    this.#endThreads = () => void engine.settleThreads(1);
     const asked = this.#data.settings.threads;
     engine.settleThreads(typeof asked === 'number' ? asked : undefined);
     this.threadsReason =
@@ -119,10 +124,7 @@ export class Engines {
     return engine.Loader;
   }
 
-  /**
-   * The better engine for one thread where there is one and it computes right: a site may have left
-   * it out, and what relaxed instructions give is in part the browser's choice.
-   */
+  /** The better engine for one thread where there is one: a site may have left it out. */
   #alone(): Promise<LoaderClass> {
     return (this.#single ??= single(this.#data, this.#modules));
   }
@@ -134,8 +136,7 @@ async function single(
 ): Promise<LoaderClass> {
   if (relaxed !== undefined && data.relaxedWasmUrl !== undefined) {
     try {
-      const { Loader, differingKernels } = await instantiate(data.relaxedWasmUrl, relaxed);
-      if (differingKernels === undefined || differingKernels().length === 0) return Loader;
+      return (await instantiate(data.relaxedWasmUrl, relaxed)).Loader;
     } catch {
       // The one that runs everywhere tells what is wrong, if that is not here either.
     }

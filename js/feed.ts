@@ -8,6 +8,8 @@ export interface FeedOptions {
   onCpu: (reason: string) => Promise<Loader>;
   /** A loader of the other engine. */
   compat: () => Promise<Loader>;
+  /** A loader of the engine that runs everywhere, for kernels that do not compute right here. */
+  plain: (differing: string[]) => Promise<Loader>;
   /** The backend is chosen when there is a header. */
   isAuto: boolean;
   onPhase: (phase: 'compile' | 'check') => void;
@@ -55,6 +57,8 @@ export class Feed {
   }
 
   async #prepare(): Promise<void> {
+    const differing = this.#differing();
+    if (differing.length > 0) await this.#switch(await this.#options.plain(differing));
     const finding = this.#loader.prepare(this.#options.onPhase);
     if (this.#options.isAuto) {
       const refusal = await finding;
@@ -86,9 +90,20 @@ export class Feed {
   async #switch(loader: Loader): Promise<void> {
     const pieces = this.#kept ?? [];
     this.#kept = undefined;
+    this.#take(loader, pieces);
+    const differing = this.#differing();
+    if (differing.length > 0) this.#take(await this.#options.plain(differing), pieces);
+  }
+
+  #take(loader: Loader, pieces: Uint8Array[]): void {
     this.#loader.free();
     this.#loader = loader;
     for (const piece of pieces) loader.push(piece);
+  }
+
+  /** Types that this loader's engine would compute wrongly, once the model's are known. */
+  #differing(): string[] {
+    return (this.#loader.hasHeader && this.#loader.differingKernels?.()) || [];
   }
 }
 

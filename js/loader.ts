@@ -31,6 +31,8 @@ export interface EngineSource {
   onCpu(): Promise<LoaderClass>;
   /** Of the architectures that the first one does not have. */
   compat(): Promise<LoaderClass>;
+  /** The one that runs everywhere, since kernels of these types do not compute right here. */
+  plain(differing: string[]): Promise<LoaderClass>;
   /** Why `auto` takes the CPU, where that is known without an engine. */
   readonly cpuReason: string | undefined;
 }
@@ -83,9 +85,10 @@ async function loadFiles(request: LoadRequest, files: Files, meter: Meter): Prom
   const fileBytes = [opened.bytes, ...restBytes];
   fileBytes.forEach((bytes, index) => meter.know(index, bytes));
   const options = loaderOptions(settings, fileBytes);
+  let cpuOptions = options;
   const onCpu = async (backendReason: string): Promise<Loader> => {
-    const cpu: LoaderOptions = { ...options, backend: 'cpu', backendReason };
-    return (await engines.onCpu()).open(cpu, tokenizer);
+    cpuOptions = { ...options, backend: 'cpu', backendReason };
+    return (await engines.onCpu()).open(cpuOptions, tokenizer);
   };
   const reports = settings.backend === 'cpu' ? [] : await readReports();
   if (reports.length > 0) options.gpuReports = reports;
@@ -103,6 +106,7 @@ async function loadFiles(request: LoadRequest, files: Files, meter: Meter): Prom
     loader: await openFirst(),
     onCpu,
     compat: async () => (await engines.compat()).open(options, tokenizer),
+    plain: async (differing) => (await engines.plain(differing)).open(cpuOptions, tokenizer),
     isAuto,
     onPhase: (phase) => meter.phase(phase),
   });

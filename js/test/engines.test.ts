@@ -49,16 +49,11 @@ test.afterEach(() => {
   (globalThis as { Worker?: unknown }).Worker = before;
 });
 
-function engines(
-  settings: EngineSettings,
-  differing: string[] = [],
-  modules: Partial<EngineModules> = {},
-): Engines {
+function engines(settings: EngineSettings, modules: Partial<EngineModules> = {}): Engines {
   const data = { wasmUrl: WASM_URL, threadsWasmUrl: WASM_URL, compatWasmUrl: WASM_URL, settings };
   const threads = async () => ({
     default: nothing,
     Loader: named('threads'),
-    differingKernels: () => differing,
     settleThreads: (count?: number) => settled.push(count),
     sharedMemory: () => new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }),
   });
@@ -84,7 +79,7 @@ test('the CPU gets the threads that are asked for, one of them the caller', asyn
 });
 
 test('one thread that is asked for starts none, and fetches no engine for it', async () => {
-  const given = engines({ backend: 'cpu', threads: 1 }, [], {
+  const given = engines({ backend: 'cpu', threads: 1 }, {
     threads: () => Promise.reject(new Error('not to be asked for')),
   });
   expect(await nameOf(given.first())).toBe('plain');
@@ -93,7 +88,7 @@ test('one thread that is asked for starts none, and fetches no engine for it', a
 });
 
 test('why there can be no threads is told', async () => {
-  const given = engines({ backend: 'cpu', threads: 2 }, [], { threads: 'it is too hot' });
+  const given = engines({ backend: 'cpu', threads: 2 }, { threads: 'it is too hot' });
   expect(await nameOf(given.first())).toBe('plain');
   expect(given.threadsReason).toBe('it is too hot');
 });
@@ -107,10 +102,11 @@ test('a helper that does not start ends the others and leaves one thread', async
 });
 
 test('kernels with other bits than plain code leave one thread', async () => {
-  const given = engines({ backend: 'cpu', threads: 2 }, ['Q4_1']);
-  expect(await nameOf(given.first())).toBe('plain');
+  const given = engines({ backend: 'cpu', threads: 2 });
+  expect(await nameOf(given.first())).toBe('threads');
+  expect(await nameOf(given.plain(['Q4_1']))).toBe('plain');
   expect(given.threadsReason).toContain('Q4_1');
-  expect(FakeHelper.all).toEqual([]);
+  expect(settled).toEqual([2, 1]);
 });
 
 test('where a GPU may compute, threads wait until the CPU is chosen', async () => {

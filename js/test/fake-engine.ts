@@ -250,6 +250,8 @@ export class FakeModule {
   sketch: Sketch | undefined;
   /** Bytes from which on the header is complete. */
   headerBytes = 1;
+  /** Types that a loader finds to be computed wrongly. */
+  differing: string[] = [];
   /** What a loader of the GPU finds; the CPU's has nothing to find. */
   found: (() => Promise<string | undefined>) | undefined;
 
@@ -282,6 +284,9 @@ export class FakeModule {
         if (module.options?.backend === 'cpu' || module.found === undefined) return undefined;
         onPhase('compile');
         return module.found();
+      }
+      differingKernels(): string[] {
+        return module.differing;
       }
       endFile(): void {
         module.filesEnded += 1;

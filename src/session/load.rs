@@ -130,6 +130,16 @@ impl<B: Backend, M: Assembly<B>> Loader<B, M> {
         self.sink.parts.is_some()
     }
 
+    /// Types of the model's matrices; before all headers are here, any may be among them.
+    #[must_use]
+    pub fn matrix_types(&self) -> Vec<GgmlType> {
+        let sink = &self.sink;
+        if sink.headers < sink.options.file_bytes.len() {
+            return GgmlType::ALL.to_vec();
+        }
+        sink.matrix_types.iter().map(|(ty, _)| *ty).collect()
+    }
+
     /// What the headers so far say of the work to come; `None` before the first, and for models
     /// that no forward pass of ours runs.
     #[must_use]

@@ -53,6 +53,24 @@ impl Loader {
         })
     }
 
+    /// Types of the model whose CPU kernel differs from its plain twin in this browser; none, if
+    /// all is well, or where kernels without relaxed instructions compute, which are alike
+    /// everywhere. To be called when there is a header.
+    ///
+    /// # Errors
+    /// `out-of-memory`.
+    #[wasm_bindgen(js_name = differingKernels)]
+    pub fn differing_kernels(&mut self) -> Result<Vec<String>, JsValue> {
+        let is_relaxed = cfg!(feature = "relaxed-simd");
+        if !is_relaxed || hardware::backend(self.inner.backend_mut()) != "cpu" {
+            return Ok(Vec::new());
+        }
+        let types = self.inner.matrix_types();
+        let names = crate::backend::cpu::differing_kernels_of(&types);
+        let names = names.map_err(|error| throw_session(error.into()))?;
+        Ok(names.into_iter().map(str::to_owned).collect())
+    }
+
     /// Starts to find the kernels that the model needs, while its bytes go on arriving; to be
     /// called once, when there is a header. `undefined` where there is nothing to find. Of
     /// several phases, each is told when it begins.

@@ -77,6 +77,14 @@ pub fn differing_kernels() -> Result<Vec<&'static str>, BackendError> {
     kernels::check::differing()
 }
 
+/// The same of some types, looked at less closely: of those that a model has, before it is used.
+///
+/// # Errors
+/// [`BackendError::OutOfMemory`].
+pub fn differing_kernels_of(types: &[GgmlType]) -> Result<Vec<&'static str>, BackendError> {
+    kernels::check::differing_of(types)
+}
+
 impl CpuBackend {
     /// A backend without weights, that computes on the calling thread.
     #[must_use]
