@@ -1,7 +1,7 @@
 // The wasm module `engine-threads.js`, written by wasm-bindgen beside it: `engine.js` for the
 // processor alone, on several threads of a page that is isolated. It exports the same and more.
 
-export { Engine, Exchange, Loader, differingKernels } from './engine.js';
+export { Engine, Exchange, Loader } from './engine.js';
 
 /** A member of the crew, on a worker of its own. */
 export class Helper {

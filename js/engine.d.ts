@@ -81,7 +81,7 @@ export class Loader {
   static open(options: LoaderOptions, tokenizer?: Uint8Array): Promise<Loader>;
   push(bytes: Uint8Array): void;
   /** Types of the model whose kernels have other bits than their plain twins in this browser. */
-  differingKernels?(): string[];
+  differingKernels(): string[];
   endFile(): void;
   /**
    * Finds the kernels of the model whose header is there, while its bytes go on arriving; there
@@ -121,8 +121,5 @@ export class Engine {
   endEmbed(id: number): void;
   free(): void;
 }
-
-/** Names of types whose kernels have other bits than their plain twins in this browser. */
-export function differingKernels(): string[];
 
 export default function init(options: { module_or_path: Response }): Promise<unknown>;

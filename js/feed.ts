@@ -103,7 +103,7 @@ export class Feed {
 
   /** Types that this loader's engine would compute wrongly, once the model's are known. */
   #differing(): string[] {
-    return (this.#loader.hasHeader && this.#loader.differingKernels?.()) || [];
+    return this.#loader.hasHeader ? this.#loader.differingKernels() : [];
   }
 }
 

@@ -2,7 +2,7 @@ import { expect, test } from '@playwright/test';
 
 import { load } from '../index.js';
 import { FakeModule, coded } from './fake-engine.js';
-import { installWorker } from './fake-worker.js';
+import { FakeWorker, installWorker } from './fake-worker.js';
 
 const WASM_URL = 'data:application/wasm,fake';
 
@@ -35,6 +35,21 @@ test('a GPU that auto cannot use leaves the model, from its first byte on, to th
   });
   expect(Buffer.compare(Buffer.from(fake.received), Buffer.from(MODEL))).toBe(0);
   expect(phases).toContain('compile');
+  await model.dispose();
+});
+
+test('after a GPU, a CPU whose better kernels are wrong leaves the model to the plain ones', async () => {
+  const relaxed = new FakeModule();
+  relaxed.found = async () => 'norm Serial is wrong on this GPU';
+  relaxed.differing = ['Q4_1'];
+  FakeWorker.relaxed = relaxed.exports;
+  const model = await load(new Blob([MODEL]), { wasmUrl: 'http://localhost/engine_bg.wasm' });
+  expect(fake.options).toMatchObject({
+    backend: 'cpu',
+    backendReason: 'norm Serial is wrong on this GPU',
+  });
+  expect(Buffer.compare(Buffer.from(fake.received), Buffer.from(MODEL))).toBe(0);
+  expect(relaxed.filesEnded).toBe(0);
   await model.dispose();
 });
 

@@ -13,7 +13,7 @@ type Size = (usize, usize, usize);
 
 /// Two groups at a time and one, a tile and what is left over, factors of two blocks of blocks: as
 /// little as has them all, since a browser has yet to optimize code when this runs.
-const FEW: [Size; 3] = [(13, 256, 1), (5, 512, 6), (3, 256, 2)];
+const FEW: [Size; 3] = [(9, 256, 1), (5, 512, 6), (3, 256, 2)];
 
 const MANY: [Size; 6] = [
     (1, 256, 1),

@@ -1,6 +1,6 @@
 //! Packed weights against the plain dequantizer, products against sums in f64.
 
-use super::check::{Random, blocks, differing};
+use super::check::{Random, blocks, differing, differing_of};
 use super::{Method, Product, exact_product, form, product};
 use crate::backend::cpu::layout::Layout;
 use crate::backend::cpu::packed::{COLS, NO_VALUES, Packed, ROWS};
@@ -184,6 +184,8 @@ fn a_part_of_a_product_has_the_bits_of_the_whole() {
 #[test]
 fn no_kernel_differs_from_its_twin() {
     assert_eq!(differing().expect("memory is there"), Vec::<&str>::new());
+    let found = differing_of(&GgmlType::ALL).expect("memory is there");
+    assert_eq!(found, Vec::<&str>::new());
 }
 
 #[test]
