@@ -7,8 +7,9 @@ use super::ops::{
 };
 use super::webgpu::WebGpuBackend;
 use super::{
-    Backend, BackendError, BackendMemory, BlockId, CacheBytes, MatrixId, MatrixSpec, ModelShape,
-    Profile, Recording, RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, VectorId,
+    Backend, BackendError, BackendMemory, BlockId, CacheBytes, Chunks, MatrixId, MatrixSpec,
+    ModelShape, Profile, Recording, RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot,
+    VectorId,
 };
 use crate::gguf::GgmlType;
 
@@ -146,12 +147,8 @@ impl Backend for AnyBackend {
         each!(self, backend => backend.submit().await)
     }
 
-    fn least_rows(&self) -> usize {
-        each!(self, backend => backend.least_rows())
-    }
-
-    fn tile_rows(&self) -> usize {
-        each!(self, backend => backend.tile_rows())
+    fn chunks(&self) -> Chunks {
+        each!(self, backend => backend.chunks())
     }
 
     fn read_ms(&self) -> f64 {

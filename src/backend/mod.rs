@@ -243,6 +243,29 @@ pub enum Recording {
     Replay,
 }
 
+/// What a chunk of a prompt is best like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Chunks {
+    /// Rows that take hardly longer than one: a chunk has at least as many.
+    pub least_rows: usize,
+    /// Rows that are multiplied together: of a chunk that has more, best a multiple.
+    pub tile_rows: usize,
+    /// How long a chunk is to take, milliseconds.
+    pub target_ms: f64,
+}
+
+impl Default for Chunks {
+    /// Chunks of any number of rows, after each of which a stop is heard: within 100 ms, noise
+    /// included.
+    fn default() -> Self {
+        Self {
+            least_rows: 1,
+            tile_rows: 1,
+            target_ms: 80.0,
+        }
+    }
+}
+
 /// Bytes that a backend holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackendMemory {
@@ -359,13 +382,9 @@ pub trait Backend {
 
     /// Runs what was recorded.
     async fn submit(&mut self) -> Result<(), BackendError>;
-    /// Rows of a pass that take hardly longer than one: a prefill chunk has at least as many.
-    fn least_rows(&self) -> usize {
-        1
-    }
-    /// Rows that are multiplied together: of a pass that has more, best a multiple.
-    fn tile_rows(&self) -> usize {
-        self.least_rows()
+    /// What a chunk of a prompt is best like.
+    fn chunks(&self) -> Chunks {
+        Chunks::default()
     }
     /// How much longer reading a token takes than the work that led to it, milliseconds: what
     /// steps in flight may hide. 0 where nothing is gained by submitting ahead.

@@ -211,7 +211,7 @@ impl<B: Backend, M: Assembly<B>> Loader<B, M> {
         });
         let plan = assembly.finish(&limits(context_length), &mut backend)?;
         let kv = KvCache::new(context_length, BLOCK_TOKENS, ring, facts.rewinds);
-        let rows = [backend.least_rows(), backend.tile_rows()];
+        let pacer = Pacer::new(backend.chunks(), MAX_ROWS);
         Ok(Session {
             backend,
             facts,
@@ -221,7 +221,7 @@ impl<B: Backend, M: Assembly<B>> Loader<B, M> {
             template,
             constraints: std::cell::OnceCell::new(),
             kv,
-            pacer: Pacer::new(rows, MAX_ROWS),
+            pacer,
             run_ahead: RunAhead::default(),
             next_generation: std::cell::Cell::new(0),
             clock: self.clock,

@@ -115,8 +115,7 @@ impl<B: Backend> Session<B> {
     /// The backend's.
     pub async fn ready(&mut self) -> Result<(), SessionError> {
         self.backend.ready().await?;
-        let rows = [self.backend.least_rows(), self.backend.tile_rows()];
-        self.pacer = Pacer::new(rows, MAX_ROWS);
+        self.pacer = Pacer::new(self.backend.chunks(), MAX_ROWS);
         Ok(())
     }
 

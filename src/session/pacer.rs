@@ -1,7 +1,6 @@
 //! How many rows a prefill chunk takes, so that a stop is heard in time.
 
-/// A chunk aims at this much work, so that noise stays below the promised 100 ms.
-const TARGET_MS: f64 = 80.0;
+use crate::backend::Chunks;
 
 /// Times this near to the target, as a share of it, change nothing: a chunk has a fixed cost,
 /// so that one row less or more moves its time by less than its share.
@@ -12,23 +11,21 @@ const NEAR: f64 = 0.15;
 #[derive(Debug)]
 pub(super) struct Pacer {
     rows: usize,
-    /// Fewer would take as long.
-    least_rows: usize,
-    /// More are a multiple of so many.
-    tile_rows: usize,
+    chunks: Chunks,
     max_rows: usize,
 }
 
 impl Pacer {
-    /// The backend's [`least_rows`](crate::backend::Backend::least_rows) and
-    /// [`tile_rows`](crate::backend::Backend::tile_rows).
-    pub(super) fn new([least_rows, tile_rows]: [usize; 2], max_rows: usize) -> Self {
-        let least_rows = least_rows.clamp(1, max_rows);
-        let tile_rows = tile_rows.clamp(1, max_rows);
+    /// For chunks of at most `max_rows` that are like the backend's.
+    pub(super) fn new(chunks: Chunks, max_rows: usize) -> Self {
+        let chunks = Chunks {
+            least_rows: chunks.least_rows.clamp(1, max_rows),
+            tile_rows: chunks.tile_rows.clamp(1, max_rows),
+            ..chunks
+        };
         Self {
-            rows: least_rows,
-            least_rows,
-            tile_rows,
+            rows: chunks.least_rows,
+            chunks,
             max_rows,
         }
     }
@@ -41,7 +38,11 @@ impl Pacer {
     /// Notes that `rows` took `ms`.
     pub(super) fn record(&mut self, rows: usize, ms: f64) {
         // A clock too coarse to see the chunk says only that there is room for more.
-        let growth = if ms > 0.0 { TARGET_MS / ms } else { 2.0 };
+        let growth = if ms > 0.0 {
+            self.chunks.target_ms / ms
+        } else {
+            2.0
+        };
         // A short last chunk must not shrink what longer ones have shown to fit.
         if (growth - 1.0).abs() <= NEAR || (growth > 1.0 && rows < self.rows) {
             return;
@@ -60,10 +61,10 @@ impl Pacer {
             reason = "positive, and at most twice a chunk's rows"
         )]
         let fitting = fitting as usize;
-        let fitting = fitting.clamp(self.least_rows, self.max_rows);
-        self.rows = match fitting / self.tile_rows {
+        let fitting = fitting.clamp(self.chunks.least_rows, self.max_rows);
+        self.rows = match fitting / self.chunks.tile_rows {
             0 => fitting,
-            tiles => tiles * self.tile_rows,
+            tiles => tiles * self.chunks.tile_rows,
         };
     }
 }
@@ -72,9 +73,17 @@ impl Pacer {
 mod tests {
     use super::*;
 
+    fn like(least_rows: usize, tile_rows: usize) -> Chunks {
+        Chunks {
+            least_rows,
+            tile_rows,
+            target_ms: 80.0,
+        }
+    }
+
     /// Rows per chunk after `chunks` chunks on a device that needs `fixed + each * rows` ms.
     fn settled(tile: usize, (fixed, each): (f64, f64), chunks: usize) -> usize {
-        let mut pacer = Pacer::new([1, tile], 128);
+        let mut pacer = Pacer::new(like(1, tile), 128);
         for _ in 0..chunks {
             let rows = pacer.rows();
             pacer.record(rows, fixed + each * rows as f64);
@@ -118,8 +127,26 @@ mod tests {
     }
 
     #[test]
+    fn chunks_take_as_long_as_the_backend_asks_for() {
+        for (target_ms, rows) in [(40.0, 20), (80.0, 40)] {
+            let chunks = Chunks {
+                target_ms,
+                ..like(1, 1)
+            };
+            let mut pacer = Pacer::new(chunks, 128);
+            for _ in 0..20 {
+                pacer.record(pacer.rows(), pacer.rows() as f64 * 2.0);
+            }
+            assert!(
+                pacer.rows().abs_diff(rows) * 100 <= rows * 15,
+                "{target_ms}"
+            );
+        }
+    }
+
+    #[test]
     fn a_short_last_chunk_does_not_shrink_the_next() {
-        let mut pacer = Pacer::new([1, 1], 128);
+        let mut pacer = Pacer::new(like(1, 1), 128);
         for _ in 0..8 {
             pacer.record(pacer.rows(), pacer.rows() as f64 * 2.0);
         }
@@ -132,13 +159,12 @@ mod tests {
     fn a_slow_chunk_shrinks_the_next_below_it() {
         let mut pacer = Pacer {
             rows: 64,
-            least_rows: 1,
-            tile_rows: 1,
+            chunks: like(1, 1),
             max_rows: 128,
         };
         pacer.record(64, 600.0);
         assert_eq!(pacer.rows(), 8);
-        let mut tiled = Pacer::new([8, 8], 128);
+        let mut tiled = Pacer::new(like(8, 8), 128);
         tiled.record(8, 600.0);
         assert_eq!(tiled.rows(), 8);
     }

@@ -25,8 +25,8 @@ use super::ops::{
     NormSpan, OutResidual, QkRopeAppend,
 };
 use super::{
-    Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Recording,
-    RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, VectorId,
+    Backend, BackendError, BackendMemory, BlockId, Chunks, MatrixId, MatrixSpec, ModelShape,
+    Recording, RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, VectorId,
 };
 use crate::gguf::GgmlType;
 use attention::CacheLayout;
@@ -487,8 +487,11 @@ impl Backend for CpuBackend {
         self.ledger.sample(logits, params)
     }
 
-    fn tile_rows(&self) -> usize {
-        kernels::TOKENS
+    fn chunks(&self) -> Chunks {
+        Chunks {
+            tile_rows: kernels::TOKENS,
+            ..Chunks::default()
+        }
     }
 
     async fn submit(&mut self) -> Result<(), BackendError> {

@@ -26,11 +26,15 @@ use crate::backend::ops::{
     QkRopeAppend,
 };
 use crate::backend::{
-    Backend, BackendError, BackendMemory, BlockId, CacheBytes, MatrixId, MatrixSpec, ModelShape,
-    Outputs, Recording, RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot,
+    Backend, BackendError, BackendMemory, BlockId, CacheBytes, Chunks, MatrixId, MatrixSpec,
+    ModelShape, Outputs, Recording, RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot,
     TokenSource, VectorId,
 };
 use crate::gguf::GgmlType;
+
+/// What a chunk of a prompt aims at, so that noise stays below 50 ms: what draws the page waits
+/// for the same device.
+const CHUNK_MS: f64 = 40.0;
 
 /// Backend on a GPU.
 #[derive(Debug)]
@@ -436,9 +440,14 @@ impl Backend for WebGpuBackend {
         Ok(())
     }
 
-    fn least_rows(&self) -> usize {
+    fn chunks(&self) -> Chunks {
         let prepared = self.prepared.as_ref();
-        prepared.map_or(1, |prepared| prepared.plan.tile_rows())
+        let rows = prepared.map_or(1, |prepared| prepared.plan.tile_rows());
+        Chunks {
+            least_rows: rows,
+            tile_rows: rows,
+            target_ms: CHUNK_MS,
+        }
     }
 
     fn read_ms(&self) -> f64 {
