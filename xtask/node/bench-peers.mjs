@@ -43,6 +43,7 @@ const notes = ['Transformers.js is left out: onnxruntime-web is what it runs on.
 const say = (text) => console.error(`bench: ${text}`);
 
 async function main() {
+  checkNames();
   const here = (name) => fileURLToPath(new URL(name, import.meta.url));
   const routes = {
     '/': here('bench.html'),
@@ -165,6 +166,14 @@ function title(name) {
   const [, brand, rest] = /^(wllama|onnxruntime-web)(?:-\d+)?(.*)$/.exec(name) ?? [];
   if (brand === undefined) return name;
   return `${brand.replace('onnxruntime', 'ort')} ${versionOf(name.split(' ')[0])}${rest}`;
+}
+
+/** Refuses names that no engine here has: their rows would be missing without a word. */
+function checkNames() {
+  const titles = ENGINES[config.backend].map(title);
+  const unknown = config.engines.find((part) => !titles.some((it) => it.startsWith(part)));
+  if (unknown === undefined) return;
+  throw new Error(`no engine is called \`${unknown}\`; there are ${titles.join(', ')}`);
 }
 
 /** Whether an engine can be asked at all; a note where it cannot. */
