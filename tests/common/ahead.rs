@@ -5,8 +5,9 @@ use tokenbrook::backend::ops::{
     QkRopeAppend,
 };
 use tokenbrook::backend::{
-    Backend, BackendError, BackendMemory, BlockId, MatrixId, MatrixSpec, ModelShape, Recording,
-    RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, TokenSource, VectorId,
+    Backend, BackendError, BackendMemory, BlockId, Chunks, MatrixId, MatrixSpec, ModelShape,
+    Recording, RopeId, RopeSpec, SampleParams, Sampled, Slot, Step, TokenSlot, TokenSource,
+    VectorId,
 };
 use tokenbrook::gguf::GgmlType;
 
@@ -141,8 +142,8 @@ impl<B: Backend> Backend for Ahead<B> {
         self.inner.submit().await
     }
 
-    fn least_rows(&self) -> usize {
-        self.inner.least_rows()
+    fn chunks(&self) -> Chunks {
+        self.inner.chunks()
     }
 
     fn read_ms(&self) -> f64 {
