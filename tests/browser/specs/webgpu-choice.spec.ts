@@ -1,5 +1,5 @@
-// What is chosen on a GPU, and why: the backend by `auto`, the kernels by measuring, and what a
-// page can learn of both.
+// What is chosen on a GPU, and why: the backend by `auto`, the kernels by measuring, what a page
+// can learn of both, and what a later load need not do again.
 
 import type { Page } from '@playwright/test';
 
@@ -69,6 +69,42 @@ test('kernels are measured once, checked, and told', async () => {
   for (const { variant } of products) expect(variant).toMatch(/^(Rows|Tiles)(Quads)?$/);
   const { gpuReports } = await page.evaluate(() => tokenbrook.diagnose());
   expect(gpuReports.map(({ key }) => key)).toContain(gpu.key);
+});
+
+test('a second load is ready sooner, and its first token waits for no kernel', async () => {
+  const loads = await page.evaluate(async () => {
+    const times = [];
+    for (let i = 0; i < 2; i += 1) {
+      const phases = new Set<string>();
+      const onProgress = ({ phase }: { phase: string }): void => void phases.add(phase);
+      const start = performance.now();
+      const model = await tokenbrook.load('/tiny.gguf', { backend: 'webgpu', onProgress });
+      const readyMs = performance.now() - start;
+      const ttfts = [];
+      for (const prompt of ['then', 'once', 'when', 'what']) {
+        const stream = model.generate(prompt, { maxTokens: 1, temperature: 0 });
+        for await (const _ of stream);
+        ttfts.push((await stream.stats).ttftMs ?? NaN);
+      }
+      const isKnown = model.info.gpu?.isKnown;
+      await model.dispose();
+      times.push({ readyMs, ttfts, isKnown, phases: [...phases] });
+    }
+    return times;
+  });
+  const [first, second] = loads;
+  if (first === undefined || second === undefined) throw new Error('two loads');
+  expect(first.isKnown).toBe(false);
+  expect(second.isKnown).toBe(true);
+  expect(first.phases).toContain('check');
+  expect(second.phases).not.toContain('check');
+  expect(second.phases).not.toContain('download');
+  expect(second.readyMs).toBeLessThan(first.readyMs);
+  // A kernel that a first use had to make takes hundreds of milliseconds, a token a few.
+  for (const { ttfts } of loads) {
+    const [cold = NaN, ...later] = ttfts;
+    expect(cold).toBeLessThan(Math.max(...later) + 100);
+  }
 });
 
 test('a variant can be asked for, and one that is not there is refused', async () => {
