@@ -88,8 +88,8 @@ impl Report {
                 variant(row).to_owned(),
                 number("threads", 0),
                 number("promptTokens", 0),
-                number("prefillTokensPerSecond", 1),
-                number("decodeTokensPerSecond", 1),
+                rate(&row["prefillTokensPerSecond"]),
+                rate(&row["decodeTokensPerSecond"]),
                 number("ttftMs", 0),
                 number("loadMs", 0),
                 number("secondLoadMs", 0),
@@ -115,6 +115,17 @@ fn word(value: &Value) -> String {
 
 pub(super) fn figure(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "–".to_owned(), |value| format!("{value:.digits$}"))
+}
+
+/// A rate; below 1, software that plays a GPU, with a digit more.
+fn rate(value: &Value) -> String {
+    let value = value.as_f64();
+    let digits = if value.is_some_and(|rate| rate < 1.0) {
+        2
+    } else {
+        1
+    };
+    figure(value, digits)
 }
 
 fn add_medians(row: &mut Map<String, Value>) -> Result<()> {

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::report::{Report, figure, variant};
 use crate::paths;
 
-/// Peers of this name, in any version, are what ratios are taken to.
-const YARDSTICK: &str = "wllama";
+/// Peers of these names, in any version, are what ratios are taken to: the first that is there.
+const YARDSTICKS: [(&str, &str); 2] = [("wllama", "the better wllama"), ("ort-web", "ORT-web")];
 const OURS: &str = "tokenbrook";
 
 /// Writes the file anew, a section for each run.
@@ -32,21 +32,38 @@ fn text(suite: &str, reports: &[Report]) -> String {
 }
 
 fn section(report: &Report) -> String {
-    let mut text = format!("\n## {}\n\n", models(report));
+    let on_a_gpu = report.rows().iter().any(|row| row["backend"] == "webgpu");
+    let place = if on_a_gpu { ", WebGPU" } else { "" };
+    let mut text = format!("\n## {}{place}\n\n", models(report));
     for name in ["date", "machine", "browser", "versions"] {
         text += &format!("- {name}: {}\n", plain(&report.json()[name]));
     }
     for note in report.notes() {
         text += &format!("- {note}\n");
     }
-    for (title, table) in [
-        ("Rates, times and memory", report.cells()),
-        ("Ratios to the better wllama", ratios(report)),
-        ("Downloaded beside the model", downloads(report)),
-    ] {
-        text += &format!("\n### {title}\n\n{}", markdown(&table));
+    let mut table = |title: &str, table: &[Vec<String>]| {
+        text += &format!("\n### {title}\n\n{}", markdown(table));
+    };
+    table("Rates, times and memory", &report.cells());
+    if let Some((yardstick, called)) = yardstick(report) {
+        table(&format!("Ratios to {called}"), &ratios(report, yardstick));
+    }
+    let downloads = downloads(report);
+    if downloads.len() > 1 {
+        table("Downloaded beside the model", &downloads);
     }
     text
+}
+
+fn yardstick(report: &Report) -> Option<(&'static str, &'static str)> {
+    let is_there = |name: &str| report.rows().iter().any(|row| is_of(row, name));
+    YARDSTICKS.into_iter().find(|(name, _)| is_there(name))
+}
+
+fn is_of(row: &Value, engine: &str) -> bool {
+    row["engine"]
+        .as_str()
+        .is_some_and(|name| name.starts_with(engine))
 }
 
 /// The models of a run, each once.
@@ -86,7 +103,7 @@ fn markdown(lines: &[Vec<String>]) -> String {
 }
 
 /// Each of our rows against the fastest yardstick in the same place, rate by rate.
-fn ratios(report: &Report) -> Vec<Vec<String>> {
+fn ratios(report: &Report, yardstick: &str) -> Vec<Vec<String>> {
     let head = ["model", "variant", "threads", "prompt", "prefill", "decode"];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
     for row in report.rows().iter().filter(|row| row["engine"] == OURS) {
@@ -94,7 +111,7 @@ fn ratios(report: &Report) -> Vec<Vec<String>> {
             let best = report
                 .rows()
                 .iter()
-                .filter(|other| is_yardstick(row, other));
+                .filter(|other| is_of(other, yardstick) && is_beside(row, other));
             let best = best
                 .filter_map(|other| other[name].as_f64())
                 .reduce(f64::max);
@@ -113,14 +130,12 @@ fn ratios(report: &Report) -> Vec<Vec<String>> {
     lines
 }
 
-fn is_yardstick(row: &Value, other: &Value) -> bool {
+fn is_beside(row: &Value, other: &Value) -> bool {
     let place = ["model", "threads", "promptTokens"];
-    other["engine"]
-        .as_str()
-        .is_some_and(|name| name.starts_with(YARDSTICK))
-        && place.iter().all(|name| row[name] == other[name])
+    place.iter().all(|name| row[name] == other[name])
 }
 
+/// What was counted: of a browser that keeps its counts to itself, nothing.
 fn downloads(report: &Report) -> Vec<Vec<String>> {
     let mut lines = vec![
         ["engine", "files", "kB", "kB, brotli"]
@@ -128,7 +143,8 @@ fn downloads(report: &Report) -> Vec<Vec<String>> {
             .to_vec(),
     ];
     let found = report.json()["downloads"].as_array();
-    for entry in found.map_or(&[][..], Vec::as_slice) {
+    let found = found.map_or(&[][..], Vec::as_slice).iter();
+    for entry in found.filter(|entry| entry["files"] != 0) {
         let kilobytes = |name: &str| figure(entry[name].as_f64().map(|bytes| bytes / 1e3), 0);
         lines.push(vec![
             plain(&entry["engine"]),
@@ -157,7 +173,8 @@ mod tests {
             row("other", 1, &[90.0]),
         ]);
         let report = Report::new(json!({ "rows": rows })).unwrap();
-        let lines = ratios(&report);
+        assert_eq!(yardstick(&report), Some(YARDSTICKS[0]));
+        let lines = ratios(&report, "wllama");
         assert_eq!(lines.len(), 2);
         assert_eq!(
             lines[1],
@@ -166,9 +183,16 @@ mod tests {
     }
 
     #[test]
-    fn without_a_peer_there_is_no_ratio() {
-        let report = Report::new(json!({ "rows": [row("tokenbrook", 2, &[30.0])] })).unwrap();
-        assert_eq!(ratios(&report)[1][4..], ["–", "–"]);
+    fn without_a_peer_in_the_same_place_there_is_no_ratio() {
+        let ours = row("tokenbrook", 2, &[30.0]);
+        let alone = Report::new(json!({ "rows": [ours] })).unwrap();
+        assert!(!section(&alone).contains("Ratios"));
+        let rows = json!([ours, row("ort-web 1.0", 1, &[0.4])]);
+        let report = Report::new(json!({ "rows": rows })).unwrap();
+        assert_eq!(ratios(&report, "ort-web")[1][4..], ["–", "–"]);
+        let text = section(&report);
+        assert!(text.contains("### Ratios to ORT-web\n"), "{text}");
+        assert!(text.contains("| 0.40 |"), "{text}");
     }
 
     #[test]
@@ -178,7 +202,7 @@ mod tests {
             "machine": { "cpu": "Some CPU" },
             "versions": { "tokenbrook": "0.1.0" },
             "downloads": [{ "engine": "tokenbrook", "files": 3, "bytes": 9000,
-                "brotliBytes": 1500 }],
+                "brotliBytes": 1500 }, { "engine": "uncounted", "files": 0 }],
             "notes": ["ORT-web is left out."],
         }));
         let report = report.unwrap();
@@ -192,5 +216,6 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}");
         }
+        assert!(!text.contains("uncounted") && !text.contains("WebGPU"));
     }
 }
